@@ -7,16 +7,15 @@ from itertools import pairwise
 from pathlib import Path
 
 from tinytrain.base.errors import InputError
+from tinytrain.base.file_kinds import is_litter, may_be_bin
 from tinytrain.episode.decode import SUFFIXES
 from tinytrain.episode.imagefile import others
 from tinytrain.episode.input_facts import Skipped
 
-# What systems and programs leave in folders; hidden files are passed over as well.
-LITTER = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx", "@eadir", "$recycle.bin",
-          "system volume information", "lost+found"}  # fmt: skip
 TRAIN = ("train", "training")
 HELD_OUT = ("val", "valid", "validation", "test", "testing")
 BESIDE, INSIDE = "lies beside the class folders", "is a folder inside a class"
+BIN = "is taken for a bin or snapshot of a system by the first sign of its name; a class needs another name"
 
 
 def printable(path: str | os.PathLike) -> str:
@@ -30,15 +29,19 @@ def class_name(folder: Path) -> str:
 
 
 def listed(folder: Path) -> tuple[list[Path], list[Skipped]]:
-    """What a folder holds, by name, without what is hidden or left by systems; files that iCloud keeps away.
+    """What a folder holds, by name, without what is hidden or left by systems.
 
-    Raises OSError.
+    Also the files that iCloud keeps away, and folders that may be bins. Raises OSError.
     """
     entries, away = [], []
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") and path.name.endswith(".icloud"):
             away.append(Skipped(printable(path), others.CLOUD, "placeholder"))
-        elif not path.name.startswith(".") and path.name.lower() not in LITTER:
+        elif is_litter(path.name):
+            continue
+        elif may_be_bin(path.name) and path.is_dir():
+            away.append(Skipped(printable(path), BIN, "bin"))
+        else:
             entries.append(path)
     return entries, away
 
@@ -64,10 +67,11 @@ def class_folders(root: Path) -> tuple[list[Path], list[Skipped]]:
             )
     beside = [p for p in entries if is_image_name(p) and p not in classes]
     if not classes:
+        bins = "".join(f", and {row.file} {row.reason}" for row in away if row.kind == "bin")
         raise InputError(
             "no-classes",
-            f"{str(root)!r} has 0 class folders and {len(beside)} images; make one folder per class in it, "
-            "such as apple/ and pear/, and put the images of each class into its folder",
+            f"{str(root)!r} has 0 class folders and {len(beside)} images{bins}; make one folder per class in "
+            "it, such as apple/ and pear/, and put the images of each class into its folder",
         )
     _refuse_split(root, classes)
     _refuse_nested(root, classes)

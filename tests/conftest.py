@@ -5,6 +5,7 @@ from weakref import WeakKeyDictionary
 import pytest
 from threadpoolctl import threadpool_limits
 
+from tinytrain.base.notices import NOTICES
 from tinytrain.kernels import fallback
 from tinytrain.program import checker, segment_checker
 from tinytrain.program.program import Program
@@ -85,3 +86,9 @@ def kernels_are_compiled_ones():
     before = set(fallback.TOLD)
     yield
     assert set(fallback.TOLD) <= before, fallback.TOLD
+
+
+@pytest.fixture(autouse=True)
+def notices_are_heard():
+    """To parse ``--quiet`` is enough to end them for the tests that follow in this process."""
+    NOTICES.begin()

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
+from cases import each
 
 ROOT = Path(__file__).parents[1]
 PATTERNS = (
@@ -39,14 +39,14 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each("path", FILES, ids=name_of)
 def test_every_file_that_is_named_exists(path):
     names = NAMED.findall(path.read_text())
     missing = {n for n in names if not (ROOT / n).exists() and not (ROOT / "tests" / n).exists()}
     assert not missing, f"{path.name} names {sorted(missing)}"
 
 
-@pytest.mark.parametrize("path", FIGURES, ids=name_of)
+@each("path", FIGURES, ids=name_of)
 def test_results_say_what_was_measured_and_not_how_the_work_went(path):
     assert not DIARY.findall(re.sub(r"\s+", " ", path.read_text()))
 
@@ -71,7 +71,7 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[-\s]+", "-", heading) for heading in plain}
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+@each("path", DOCUMENTS, ids=name_of)
 def test_no_chapter_stands_twice_in_a_page(path):
     text = re.sub(r"^( *)```.*?^\1```$", "", path.read_text(), flags=re.M | re.S)
     headings = re.findall(r"^## .+$", text, re.M)
@@ -91,7 +91,7 @@ def lost_links(path: Path) -> list[str]:
     return lost
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+@each("path", DOCUMENTS, ids=name_of)
 def test_every_link_leads_somewhere(path):
     assert not lost_links(path)
 
@@ -102,12 +102,12 @@ def test_a_lost_link_is_found(tmp_path):
     assert lost_links(page) == ["#three", "other.md"]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+@each("path", DOCUMENTS, ids=name_of)
 def test_documents_name_no_folder_of_a_machine(path):
     assert not re.findall(r"(?<![\w~])/(?:tmp|root|work|mnt|Users)/\S*", path.read_text())
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/images/*")), ids=lambda path: path.name)
+@each("path", sorted(ROOT.glob("docs/images/*")), ids=lambda path: path.name)
 def test_pictures_of_documents_are_whole_and_small(path):
     assert path.stat().st_size < 150_000
     if path.suffix == ".svg":

@@ -5,19 +5,21 @@ import re
 
 from sourcetree import MODULES, ROOT
 
+from tinytrain.backbones import pickled
 from tinytrain.base import errors
 from tinytrain.base.file_kinds import ROLES
+from tinytrain.episode import decode
 
 PAGE = ROOT / "docs" / "errors.md"
 CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 RAISED = {name for name, value in vars(errors).items() if isinstance(value, type)} | {"Reason"}
-# Errors of one module alone: kinds of the others, and one that becomes an InputError with the same code.
+# Errors of one module alone: kinds of the others.
 RAISED |= {
     node.name
     for path in MODULES.values()
     for node in ast.walk(ast.parse(path.read_text()))
     if isinstance(node, ast.ClassDef) and RAISED & {getattr(base, "id", "") for base in node.bases}
-} | {"_RefusedError"}
+}
 # Functions that raise an error with a code that they are given: which argument it is.
 GIVEN = {"parsed": 3, "read_yaml": 1}
 # `find` makes the code of what it finds.
@@ -26,14 +28,16 @@ FOUND = {"find": "unknown-{}"}
 KNOWN = {
     "base/file_kinds.py": "the codes of ROLES",
     "base/registry.py": "find",
+    "policies/own.py": "those of `find`",
     "base/schema.py": "parsed",
     "base/yaml_file.py": "read_yaml",
     "base/safetensors.py": "two constants, one line above",
-    "backbones/restricted_pickle.py": "the code of a _RefusedError",
+    "backbones/pickled.py": "the codes of NOT_READ",
+    "base/confined.py": "the code of the error that was raised in the other process",
     "cli/commands/adapt.py": "the code of a Reason",
     "cli/commands/common.py": "the code of the error that it words again",
     "cli/commands/tiers.py": "the code of the error that it words again",
-    "episode/decode.py": "the code of the error that it words again",
+    "episode/decode.py": "the codes of NOT_READ, and that of the error that it words again",
     "kernels/__init__.py": "a warning of the cache, jit-cache",
 }
 
@@ -58,6 +62,7 @@ def constants(node) -> list[str]:
 def codes_in_the_source() -> tuple[set[str], set[str]]:
     """All codes, and the files in which one is no constant."""
     codes, open_files = {"tensor-overlap", "tensor-hole"} | {code for code, _ in ROLES.values()}, set()
+    codes |= {code for module in (decode, pickled) for code, _ in module.NOT_READ.values()}
     for file, call, called in calls():
         if called in FOUND and constants(call.args[0] if call.args else None):
             codes.add(FOUND[called].format(call.args[0].value))
@@ -65,10 +70,8 @@ def codes_in_the_source() -> tuple[set[str], set[str]]:
         if place is None or len(call.args) <= place:
             continue
         texts = constants(call.args[place])
-        if called == "_RefusedError":  # other modules have an error of that name without a code
-            texts = [text for text in texts if CODE.fullmatch(text)]
         codes.update(texts)
-        if not texts and called in RAISED - {"_RefusedError"}:
+        if not texts and called in RAISED:
             open_files.add(file.removeprefix("tinytrain/"))
     return codes, open_files
 

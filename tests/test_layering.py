@@ -1,6 +1,6 @@
 """Every package imports only what stands below it, lazy imports included."""
 
-import pytest
+from cases import each
 from sourcetree import MODULES, imports
 
 # Package -> what it may import beside its own files. A later row may be imported by no earlier one.
@@ -41,7 +41,7 @@ def package_of(module: str) -> str:
 ARROWS = {(module, target) for module, path in MODULES.items() for target in imports(path)}
 
 
-@pytest.mark.parametrize("package", LAYERS)
+@each("package", LAYERS)
 def test_a_package_imports_only_what_stands_below_it(package):
     allowed = {package, "", *LAYERS[package].split()}
     wrong = {(a, b) for a, b in ARROWS if package_of(a) == package and package_of(b) not in allowed}

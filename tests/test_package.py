@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases import each
 
 import tinytrain
 
@@ -29,15 +30,15 @@ except TypeError as error:
 FUNCTIONS = {"adapt": ["network", "episode"], "add_classes": ["network", "delta"]}
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("before", BEFORE)
+@each("name", FUNCTIONS)
+@each("before", BEFORE)
 def test_a_function_can_be_called_whatever_was_imported_before(name, before):
     code = CALL.format(name=name, before=BEFORE[before].format(name=name), first=FUNCTIONS[name])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.startswith(f"{name}() missing "), done.stderr
 
 
-@pytest.mark.parametrize("name", [name for name in tinytrain.__all__ if name != "__version__"])
+@each("name", [name for name in tinytrain.__all__ if name != "__version__"])
 def test_every_public_name_is_there_after_its_first_use_too(name):
     assert callable(getattr(tinytrain, name)) and callable(getattr(tinytrain, name))
     assert inspect.signature(getattr(tinytrain, name)).parameters, "the real ones, not *args"

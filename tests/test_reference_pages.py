@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 import yaml
+from cases import each
 from sourcetree import ROOT
 
 from tinytrain.cli.main import COMMANDS
@@ -51,12 +52,12 @@ def own_fields(kind: type) -> list[dataclasses.Field]:
     return [f for f in dataclasses.fields(kind) if f.name not in skipped]
 
 
-@pytest.mark.parametrize("page, kind", ROWS, ids=lambda value: getattr(value, "__name__", value))
+@each("page, kind", ROWS, ids=lambda value: getattr(value, "__name__", value))
 def test_a_table_has_every_key(page, kind):
     assert set(documented(page, kind)) == {f.name for f in own_fields(kind)}
 
 
-@pytest.mark.parametrize("page, kind", ROWS, ids=lambda value: getattr(value, "__name__", value))
+@each("page, kind", ROWS, ids=lambda value: getattr(value, "__name__", value))
 def test_a_table_has_the_defaults(page, kind):
     shown = documented(page, kind)
     for f in own_fields(kind):

@@ -31,6 +31,7 @@ WITHOUT = (
     "answer.py",
     "console.py",
     "extras.py",
+    "help_format.py",
     "interrupts.py",
     "page.py",
     "svg.py",

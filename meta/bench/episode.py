@@ -1,7 +1,6 @@
 """One episode under one policy: accuracy, bytes, MACs and seconds as one record. Runs in any process."""
 
 import time
-from dataclasses import replace
 from functools import lru_cache
 
 from tinytrain.backbones.load import load_backbone
@@ -15,10 +14,11 @@ from tinytrain.meta.bench.checks import require_apart
 from tinytrain.meta.bench.codehash import code_hash
 from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.jobs import Job
+from tinytrain.meta.bench.sampler import decoded
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.recipe import Update
-from tinytrain.policies.registry import find_policy
+from tinytrain.policies.own import given_policy
 from tinytrain.report import Report
 from tinytrain.runtime.device import Device
 
@@ -43,7 +43,7 @@ def run_job(job: Job) -> list[dict]:
             "start it again",
         )
     with one_thread():
-        episode = drawn(dataset, job, network.input.shape)
+        episode = drawn(dataset, job, network)
         return [job.identity(entry) | run_episode(network, episode, entry, job.seed) for entry in job.entries]
 
 
@@ -58,11 +58,11 @@ def _require_code(code: str) -> None:
         )
 
 
-def drawn(dataset: Dataset, job: Job, shape: tuple[int, int, int]) -> Episode:
+def drawn(dataset: Dataset, job: Job, network: Network) -> Episode:
     """The episode of a job, its images decoded once for all policies. Raises InputError for a leak."""
     episode = job.sampler.draw(dataset, job.seed)
     require_apart(dataset, episode)
-    return replace(episode, support=episode.support.held(shape), query=episode.query.held(shape))
+    return decoded(episode, network)
 
 
 def run_episode(network: Network, episode: Episode, entry: Entry, seed: int) -> dict:
@@ -75,7 +75,7 @@ def run_episode(network: Network, episode: Episode, entry: Entry, seed: int) -> 
     facts = {"digest": episode.digest, "way": episode.n_way, "n_support": len(episode.support)}
     try:
         # Forced: methods are compared, not the guard; what is not finite is refused all the same.
-        policy = find_policy(entry.policy).with_rates(entry.rate_scale)
+        policy = given_policy(entry.policy).with_rates(entry.rate_scale)
         report = adapt(network, episode, entry.budget, policy, seed, Device(threads=1), force=True)
         refused = "" if report.guard.accepted else report.guard.reasons[0].code
     except AdaptationRefusedError as error:

@@ -13,6 +13,7 @@ from tinytrain.base.yaml_file import read_yaml
 from tinytrain.meta.bench.entry import DEFAULT_MACS, DEFAULT_MEMORY, Entry
 from tinytrain.meta.bench.rates import load_rates
 from tinytrain.meta.bench.sampler import Sampler
+from tinytrain.policies.own import pinned
 
 FOLDER = Path(__file__).parent / "matrices"
 NAMES = list_of(text, 1)
@@ -36,6 +37,8 @@ SIZE, FRACTION = quantity(parse_bytes, "1MB"), quantity(parse_fraction, "15%")
 @dataclass(frozen=True)
 class PolicySettings:
     """What a label stands for: by default the policy of that name, inside the limits of the matrix.
+
+    `policy`: NAME or FILE.py:NAME, with +HEAD or +FILE.py:HEAD behind it. Such a file is executed.
 
     `rate_of`: it takes the learning rates that `tinytrain bench tune` finds for that label, and is not tuned.
     """
@@ -121,7 +124,7 @@ class Matrix:
         row = self.settings(label)
         memory = self.memory if row.memory is None else row.memory
         macs = self.macs if row.macs is None else row.macs
-        return Entry(label, row.policy or label, scale, memory, macs)
+        return Entry(label, pinned(row.policy or label), scale, memory, macs)
 
 
 def load_matrix(path: str | os.PathLike) -> tuple[Matrix, dict[str, float]]:

@@ -7,13 +7,14 @@ from pathlib import Path
 from tinytrain.base.errors import InputError
 from tinytrain.base.files import check_writable, write_bytes, write_failed
 from tinytrain.meta.bench.document import Figure, html, markdown
-from tinytrain.meta.bench.log import read_log
 from tinytrain.meta.bench.matrix import load_matrix
 from tinytrain.meta.bench.missing import missing, missing_blocks
 from tinytrain.meta.bench.narrow import narrowed
 from tinytrain.meta.bench.rates import read_rates
+from tinytrain.meta.bench.record import checked
 from tinytrain.meta.bench.sections import report_blocks
 from tinytrain.meta.bench.tables import tables
+from tinytrain.meta.run_log import read_log
 
 TITLE = "Benchmark: policies on paired episodes"
 
@@ -33,7 +34,7 @@ def write_report(
 
     Raises InputError for logs that are none or hold nothing of this, and StorageError.
     """
-    every = [record for log in logs for record in read_log(log)]
+    every = [record for log in logs for record in read_log(log, checked)]
     known = sorted({record["pack"] for record in every})
     # With a matrix, it says which packs there are, and the report what the logs lack of them.
     if not matrix and (unknown := [pack for pack in packs or () if pack not in known]):

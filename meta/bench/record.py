@@ -1,8 +1,14 @@
-"""What a line of a log must hold before anything is counted or compared."""
+"""What a line of a log must hold before anything is counted or compared, and what tells runs apart."""
+
+from collections.abc import Iterable
 
 from tinytrain.base.schema import WrongError, count, holding, named, number, text
 from tinytrain.base.units import LARGEST
 
+KEY = (
+    "pack", "episode", "seed", "label", "policy", "rate_scale", "budget", "macs_share", "backbone_digest",
+    "sampler", "code",
+)  # fmt: skip
 SIZE, COST = count(1, LARGEST), number(0, LARGEST)
 _CHECKS = {
     **dict.fromkeys(("backbone", "backbone_digest", "pack", "sampler", "label", "policy", "code"), text),
@@ -34,3 +40,12 @@ def checked(value) -> dict:
     if ("memory" in record) != ("macs" in record):
         raise WrongError("the content", "memory or macs alone", "both of them or none")
     return record
+
+
+def key_of(record: dict, any_code: bool = False) -> tuple:
+    """What tells runs apart; with `any_code` runs of different code are the same run."""
+    return tuple(record[name] for name in KEY if name != "code" or not any_code)
+
+
+def keys_of(records: Iterable[dict], any_code: bool = False) -> set[tuple]:
+    return {key_of(record, any_code) for record in records}

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.episode import run_job
 from tinytrain.meta.bench.jobs import Job, count_runs
-from tinytrain.meta.bench.log import Log
 from tinytrain.meta.bench.parallel import map_jobs
+from tinytrain.meta.run_log import Log
 from tinytrain.pipeline.warmup import warm_up
 
 Progress = Callable[[str, int, int, float | None], None]
@@ -70,7 +70,7 @@ def recorded_seconds(records: Iterable[dict]) -> dict[Kind, float]:
 
 def estimate(jobs: list[Job], log: Log, progress: Progress) -> list[Estimate]:
     """Seconds for every kind in `jobs`: as recorded in the log, else of one run, which then is in the log."""
-    known = recorded_seconds(log.records)
+    known = recorded_seconds(log.rows)
     left: dict[Kind, int] = defaultdict(int)
     missing: dict[Kind, Job] = {}
     for job in jobs:
@@ -85,5 +85,5 @@ def estimate(jobs: list[Job], log: Log, progress: Progress) -> list[Estimate]:
         log.append(run_job(job))
         left[_kind(job, job.entries[0])] -= 1
         progress("measuring", number, len(missing), None)
-    known = recorded_seconds(log.records)
+    known = recorded_seconds(log.rows)
     return [Estimate(kind, runs, known[kind]) for kind, runs in left.items()]

@@ -1,10 +1,11 @@
 """How the episodes of a comparison are drawn, as data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinytrain.base.schema import choice, count, of
 from tinytrain.datasets import Dataset, sample_episode, sample_meta_dataset_episode
 from tinytrain.episode.episode import Episode
+from tinytrain.network.network import Network
 
 
 @dataclass(frozen=True)
@@ -32,3 +33,9 @@ class Sampler:
         if self.kind == "meta-dataset":
             return sample_meta_dataset_episode(dataset, seed, 0, self.max_support)
         return sample_episode(dataset, self.way, self.shots, self.queries, seed)
+
+
+def decoded(episode: Episode, network: Network) -> Episode:
+    """`episode` whose images are decoded once, for `network`."""
+    shape = network.input.shape
+    return replace(episode, support=episode.support.held(shape), query=episode.query.held(shape))

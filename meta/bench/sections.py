@@ -76,15 +76,11 @@ def figure(interval: list | None, signed: bool = False) -> str:
     >>> figure([81.04, 2.71, 60]), figure([1.951, 0.57, 300], signed=True), figure(None)
     ('81.0 ±2.7', '+1.95 ±0.57', '-')
     """
-    if interval is None:
-        return "-"
-    mean, half, _ = interval
-    form = "{:+.2f}" if signed else "{:.1f}"
-    return form.format(mean) + ("" if half is None else " ±" + form.replace("+", "").format(half))
+    return "-" if interval is None else Interval(*interval).text(2 if signed else 1, signed)
 
 
-def _clear(interval: list | None) -> bool:
-    return interval is not None and Interval(*interval).clear_of_zero()
+def _clear(interval: list | str | None) -> bool:
+    return isinstance(interval, list) and Interval(*interval).clear_of_zero()
 
 
 def _group(group: dict) -> list[Block]:
@@ -112,29 +108,31 @@ def _accuracy(group: dict) -> Table:
     return Table(("policy", *group["packs"], "mean", "episodes per pack", "rate"), tuple(rows))
 
 
+def _differences(header: tuple[str, ...], lines: list[tuple[str, list]]) -> Table:
+    """Names and intervals of differences; those clear of zero stand out. Texts are shown as they are."""
+    shown = [[i if isinstance(i, str) else figure(i, signed=True) for i in found] for _, found in lines]
+    strong = {(r, c + 1) for r, (_, found) in enumerate(lines) for c, i in enumerate(found) if _clear(i)}
+    rows = tuple((name, *cells) for (name, _), cells in zip(lines, shown, strict=True))
+    return Table(header, rows, frozenset(strong))
+
+
 def _square(group: dict) -> Table:
     names = [method["label"] for method in group["methods"] if "policy" in method]
     found = {(row["a"], row["b"]): row["mean"] for row in group["differences"]}
-    rows, strong = [], set()
-    for r, a in enumerate(names):
-        rows.append((a, *(figure(found.get((a, b)), signed=True) if a != b else "" for b in names)))
-        strong |= {(r, c + 1) for c, b in enumerate(names) if _clear(found.get((a, b)))}
-    return Table(("", *names), tuple(rows), frozenset(strong))
+    lines = [(a, [found.get((a, b)) if a != b else "" for b in names]) for a in names]
+    return _differences(("", *names), lines)
 
 
 def _by_pack(group: dict) -> list[Block]:
     """Every variant of the default policy against every other policy, pack by pack."""
     ours = [m["label"] for m in group["methods"] if m.get("policy") == DEFAULT]
-    rows, strong = [], set()
-    for row in group["differences"]:
-        if row["a"] in ours and row["b"] not in ours:
-            found = [*(row["packs"].get(pack) for pack in group["packs"]), row["mean"]]
-            strong |= {(len(rows), c + 1) for c, interval in enumerate(found) if _clear(interval)}
-            rows.append((f"{row['a']} - {row['b']}", *(figure(i, signed=True) for i in found)))
-    if not rows:
-        return []
+    lines = [
+        (f"{row['a']} - {row['b']}", [*(row["packs"].get(pack) for pack in group["packs"]), row["mean"]])
+        for row in group["differences"]
+        if row["a"] in ours and row["b"] not in ours
+    ]
     title = Heading(f"Paired differences of {DEFAULT}, by pack", 3)
-    return [title, Table(("", *group["packs"], "mean"), tuple(rows), frozenset(strong))]
+    return [title, _differences(("", *group["packs"], "mean"), lines)] if lines else []
 
 
 def _costs(group: dict) -> Table:
@@ -189,15 +187,12 @@ def _stem(text: str) -> str:
 
 
 def _between(row: dict) -> list[Block]:
-    rows, strong = [], set()
-    for r, method in enumerate(row["methods"]):
-        found = [*(method["packs"].get(pack) for pack in row["packs"]), method["mean"]]
-        rows.append((method["label"], *(figure(interval, signed=True) for interval in found)))
-        strong |= {(r, c + 1) for c, interval in enumerate(found) if _clear(interval)}
+    packs = row["packs"]
+    lines = [(m["label"], [*(m["packs"].get(pack) for pack in packs), m["mean"]]) for m in row["methods"]]
     return [
         Heading(f"{row['backbone']} minus {row['reference']}, {row['sampler']}"),
         Text("The same policy on the same episodes with the other backbone, paired."),
-        Table(("policy", *row["packs"], "mean"), tuple(rows), frozenset(strong)),
+        _differences(("policy", *packs, "mean"), lines),
     ]
 
 

@@ -5,15 +5,15 @@ from collections.abc import Callable
 from tinytrain.base.errors import UsageError
 from tinytrain.base.progress import ProgressLine
 from tinytrain.meta.bench import tuning
-from tinytrain.meta.bench.checks import require_shuffle
 from tinytrain.meta.bench.jobs import Job, count_runs, expand, open_backbones, pending
-from tinytrain.meta.bench.log import Log, key_of, opened
 from tinytrain.meta.bench.matrix import Matrix, load_matrix
 from tinytrain.meta.bench.narrow import narrowed
 from tinytrain.meta.bench.parallel import BACKENDS
 from tinytrain.meta.bench.rates import Rates, load_rates, save_rates
+from tinytrain.meta.bench.record import checked, key_of, keys_of
 from tinytrain.meta.bench.run import Estimate, Workers, estimate, run_jobs
-from tinytrain.policies.registry import find_policy
+from tinytrain.meta.run_log import Log, opened
+from tinytrain.policies.own import given_policy
 
 Say = Callable[[str], None]
 
@@ -28,13 +28,13 @@ def run(options, say: Say) -> tuple[dict, str]:
     if untuned := [
         x
         for x in matrix.labels
-        if matrix.scale(x, rates) is None and find_policy(matrix.entry(x).policy).trains
+        if matrix.scale(x, rates) is None and given_policy(matrix.entry(x).policy).trains
     ]:
         say(f"learning rates as the policies have them, not tuned: {', '.join(untuned)}")
     jobs = _jobs(matrix, rates, options)
     out = options.out or f"{matrix.name}.jsonl"
-    with opened(out, options.any_code) as log, ProgressLine() as line:
-        left = pending(jobs, log.holds)
+    with opened(out, checked) as log, ProgressLine() as line:
+        left = _left(jobs, log, options)
         if getattr(options, "estimate", False):
             return _estimated(estimate(left, log, line), crew.jobs)
         done = _run(left, jobs, log, crew, line, say)
@@ -54,7 +54,7 @@ def tune(options, say: Say) -> tuple[dict, str]:
     matrix = narrowed(matrix, policies=options.policies)
     grids = tuning.same_grid(matrix, options.grid or matrix.tuning.grid)
     out = options.out or f"{matrix.name}-tuning.jsonl"
-    with opened(out, options.any_code) as log, ProgressLine() as line:
+    with opened(out, checked) as log, ProgressLine() as line:
         found = _tried(matrix, grids, log, options, crew, line, say)
         for _ in range(tuning.EXTENSIONS):
             if not any(row.edge for row in found.policies.values()):
@@ -70,9 +70,9 @@ def _tried(matrix: Matrix, grids, log: Log, options, crew: Workers, line: Progre
     """The best of `grids`, once what `log` lacks has been run."""
     trial = tuning.trials(matrix, grids, options.episodes)
     jobs = _jobs(trial, tuning.scales(grids), options)
-    _run(pending(jobs, log.holds), jobs, log, crew, line, say)
-    keys = {key_of(job.identity(entry), options.any_code) for job in jobs for entry in job.entries}
-    mine = [record for record in log.records if key_of(record, options.any_code) in keys]
+    _run(_left(jobs, log, options), jobs, log, crew, line, say)
+    keys = keys_of((job.identity(entry) for job in jobs for entry in job.entries), options.any_code)
+    mine = [record for record in log.rows if key_of(record, options.any_code) in keys]
     return tuning.chosen(trial, mine, grids, jobs[0].code)
 
 
@@ -92,12 +92,15 @@ def _checked(matrix: Matrix, options) -> Workers:
 
 
 def _jobs(matrix: Matrix, rates: dict[str, float], options) -> list[Job]:
-    for sampler in {cell.sampler for cell in matrix.cells}:
-        require_shuffle(sampler)
     for label in matrix.labels:  # before any work is done
-        find_policy(matrix.entry(label).policy)
+        given_policy(matrix.entry(label).policy)
     backbones = open_backbones(matrix, matrix.run_backbones, dict(options.backbone))
     return expand(matrix, rates, backbones, options.data)
+
+
+def _left(jobs: list[Job], log: Log, options) -> list[Job]:
+    done = keys_of(log.rows, options.any_code)
+    return pending(jobs, lambda run: key_of(run, options.any_code) in done)
 
 
 def _run(left: list[Job], jobs: list[Job], log: Log, crew: Workers, line: ProgressLine, say: Say) -> int:

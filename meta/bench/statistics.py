@@ -24,6 +24,14 @@ class Interval:
     half: float | None
     n: int
 
+    def text(self, digits: int = 1, signed: bool = False) -> str:
+        """
+        >>> Interval(81.04, 2.71, 60).text(), Interval(1.951, 0.57, 300).text(2, signed=True)
+        ('81.0 ±2.7', '+1.95 ±0.57')
+        """
+        mean = f"{self.mean:{'+' if signed else ''}.{digits}f}"
+        return mean if self.half is None else f"{mean} ±{self.half:.{digits}f}"
+
     def clear_of_zero(self) -> bool:
         return self.half is not None and abs(self.mean) > self.half
 

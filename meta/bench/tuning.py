@@ -15,7 +15,7 @@ from tinytrain.base.errors import UsageError
 from tinytrain.meta.bench.matrix import Cell, Matrix
 from tinytrain.meta.bench.rates import Rates, TunedRate
 from tinytrain.meta.bench.statistics import paired, stratified
-from tinytrain.policies.registry import find_policy
+from tinytrain.policies.own import given_policy
 
 EXTENSIONS = 2
 Grids = Mapping[str, Sequence[float]]  # factors of every label, rising
@@ -44,7 +44,7 @@ def same_grid(matrix: Matrix, grid: Iterable[float]) -> dict[str, tuple[float, .
     labels = [
         x
         for x in matrix.labels
-        if find_policy(matrix.entry(x).policy).trains and not matrix.settings(x).rate_of
+        if given_policy(matrix.entry(x).policy).trains and not matrix.settings(x).rate_of
     ]
     if not labels:
         raise UsageError(

@@ -1,6 +1,6 @@
 """What is timed on our side: the engine with nothing frozen, and the default policy's adaptation."""
 
-from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from tinytrain import kernels
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode.episode import Episode
-from tinytrain.kernels.dispatch.native_calls import split_native
+from tinytrain.meta.bench.sampler import decoded
 from tinytrain.meta.pytorch.timing import KernelRow, kernel_table
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
@@ -18,6 +18,7 @@ from tinytrain.program.compile import compile_training
 from tinytrain.program.segments import SegmentBank
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
+from tinytrain.runtime.bound_unit import BoundUnit
 from tinytrain.runtime.schedule import sampled_items, step_items
 from tinytrain.runtime.session import augmentation_of
 from tinytrain.runtime.stage_runner import Source
@@ -30,8 +31,7 @@ MICRO = (1, 5, COUNT)
 
 def support_episode(network: Network) -> Episode:
     """A 5-way 5-shot episode of the generated domain without queries, its images held in memory."""
-    drawn = sample_episode(open_dataset("signs"), WAY, SHOTS, 0, seed=0)
-    return replace(drawn, support=drawn.support.held(network.input.shape))
+    return decoded(sample_episode(open_dataset("signs"), WAY, SHOTS, 0, seed=0), network)
 
 
 def images_of(network: Network, episode: Episode) -> np.ndarray:
@@ -95,9 +95,11 @@ class Whole:
         self.load()
         found = {}
         for kind in ("embed", "backward"):
-            bound, _ = self.trainer.units[units[kind][0]].segments[kind, micro]
+            with patch("tinytrain.runtime.bind.join_native", list):  # each call by itself
+                unit = BoundUnit(self.trainer.bind, units[kind][0], (kind,), micro)
+            bound, _ = unit.segments[kind, micro]
             segment = self.program.segments[kind, micro]
-            found[f"{kind} {micro}"] = kernel_table(split_native(bound), segment.calls, repeats)
+            found[f"{kind} {micro}"] = kernel_table(bound, segment.calls, repeats)
         return found
 
 

@@ -1,14 +1,16 @@
 """Contribution analysis: the accuracy that training one part of a network alone gains, over episodes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from tinytrain.base.errors import InputError
 from tinytrain.base.progress import Progress, silent
 from tinytrain.datasets import sample_episode
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.episode.episode import Episode
-from tinytrain.meta.search.log import SearchLog
+from tinytrain.meta.bench.sampler import decoded
+from tinytrain.meta.run_log import Log, any_row
 from tinytrain.meta.search.space import Contributions, Part, Space
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
@@ -35,23 +37,51 @@ def measure(
     space: Space,
     dataset: Dataset,
     draw: Draw,
-    log: SearchLog,
+    log: Log,
+    identity: dict,
     workers: int,
     progress: Progress = silent,
 ) -> Contributions:
-    """Mean gains of all parts over the unadapted network; what the log holds is not measured again."""
-    parts = space.parts()
+    """Mean gains of all parts over the unadapted network; what the log holds is not measured again.
+
+    `identity` says what they are measured on. Raises InputError ``log-mismatch`` for the log of others.
+    """
+    parts, gains = space.parts(), known_gains(log, identity)
     done, total = 0, draw.episodes * len(parts)
     for k in range(draw.episodes):
         episode = None
         for part in parts:
-            if (part.name, k) not in log.gains:
-                episode = episode or draw_episode(dataset, draw, space.network, k)
-                log.append(part.name, k, gain_of(space.network, part, episode, draw.seed, workers))
+            if (part.name, k) not in gains:
+                if episode is None:
+                    drawn = sample_episode(dataset, draw.way, draw.shots, draw.queries, draw.seed, k)
+                    episode = decoded(drawn, space.network)
+                gains[part.name, k] = gain_of(space.network, part, episode, draw.seed, workers)
+                log.append([{"part": part.name, "episode": k, "gain": gains[part.name, k]}])
             done += 1
             progress("contributions", done, total, None)
-    gains = {part: float(np.mean([log.gains[part.name, k] for k in range(draw.episodes)])) for part in parts}
-    return Contributions(space, gains)
+    means = {part: float(np.mean([gains[part.name, k] for k in range(draw.episodes)])) for part in parts}
+    return Contributions(space, means)
+
+
+def log_row(value) -> dict:
+    """A line of a log: a gain, or what the gains were measured on."""
+    row = any_row(value)
+    if "part" in row:
+        row |= {"episode": int(row["episode"]), "gain": float(row["gain"])}
+    return row
+
+
+def known_gains(log: Log, identity: dict) -> dict[tuple[str, int], float]:
+    """Gains by (name of the part, episode); the first line of a log is the `identity` of its analysis."""
+    differing = sorted(k for k in identity if log.rows and log.rows[0].get(k) != identity[k])
+    if differing:
+        raise InputError(
+            "log-mismatch",
+            f"{log.path} was measured with another {', '.join(differing)}; name another --log",
+        )
+    if not log.rows:
+        log.append([identity])
+    return {(row["part"], row["episode"]): row["gain"] for row in log.rows[1:]}
 
 
 def gain_of(network: Network, part: Part, episode: Episode, seed: int, workers: int) -> float:
@@ -60,10 +90,3 @@ def gain_of(network: Network, part: Part, episode: Episode, seed: int, workers: 
     report = adapt(network, episode, BUDGET, alone, seed, Device(threads=workers), force=True)
     accuracy = report.to_json()["accuracy"]
     return accuracy["after"] - accuracy["before_cosine"]
-
-
-def draw_episode(dataset: Dataset, draw: Draw, network: Network, k: int) -> Episode:
-    """Episode k, whose images are decoded once for all parts. Raises InputError."""
-    episode = sample_episode(dataset, draw.way, draw.shots, draw.queries, draw.seed, k)
-    shape = network.input.shape
-    return replace(episode, support=episode.support.held(shape), query=episode.query.held(shape))

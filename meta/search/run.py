@@ -7,9 +7,9 @@ from typing import NamedTuple
 from tinytrain.base.errors import UsageError
 from tinytrain.datasets import sample_episode
 from tinytrain.datasets.dataset import Dataset
-from tinytrain.meta.search.contribution import Draw, measure
+from tinytrain.meta.run_log import opened
+from tinytrain.meta.search.contribution import Draw, log_row, measure
 from tinytrain.meta.search.evolve import Found, check_limit, evolve
-from tinytrain.meta.search.log import opened
 from tinytrain.meta.search.space import Contributions, Space
 from tinytrain.policies.sparse_update import Configuration, published
 
@@ -66,8 +66,8 @@ def search(
     limit, samples = evolution
     check_limit(space, limit)
     sample_episode(dataset, draw.way, draw.shots, draw.queries, draw.seed, 0)
-    with opened(log, identity(space, dataset, draw)) as held:
-        table = measure(space, dataset, draw, held, workers, progress)
+    with opened(log, log_row) as held:
+        table = measure(space, dataset, draw, held, identity(space, dataset, draw), workers, progress)
     found = evolve(table, limit, draw.seed, samples)
     return Searched(table, found, tuple(_inside(table, limit)))
 

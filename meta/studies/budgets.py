@@ -16,11 +16,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from tinytrain.backbones.load import load_backbone
-from tinytrain.base.console import Parser, at_least, guarded
+from tinytrain.base.console import at_least, guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.base.progress import ProgressLine
 from tinytrain.datasets import open_dataset, sample_episode
-from tinytrain.meta.bench.document import Table, table_lines
+from tinytrain.meta.studies.study import episodes_option, number, option, parser_of, percent, table
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.planner.planner import Planner
@@ -37,19 +37,19 @@ def numbers(text: str) -> list[int]:
     return [at_least(1)(word) for word in words(text)]
 
 
-def parser() -> Parser:
-    found = Parser(prog="tinytrain.meta.studies.budgets")
-    found.add_argument("--data", type=words, default="leaves,textures,signs", metavar="NAMES")
-    found.add_argument(
-        "--way", type=numbers, default="5,8,10", metavar="N,...", help="one for each of --data"
+def parser():
+    return parser_of(
+        "budgets",
+        __doc__,
+        option("--data", "leaves,textures,signs", type=words, metavar="NAMES"),
+        option("--way", "5,8,10", "one for each of --data", type=numbers, metavar="N,..."),
+        option("--shots", "5,3,10", type=numbers, metavar="N,..."),
+        option("--backbone", "tinytrain-small", type=words, metavar="NETS"),
+        option("--policy", "tinytrain"),
+        number("--queries", 10),
+        episodes_option(5),
+        option("--json", False, "print one JSON object instead of a table", action="store_true"),
     )
-    found.add_argument("--shots", type=numbers, default="5,3,10", metavar="N,...")
-    found.add_argument("--backbone", type=words, default="tinytrain-small", metavar="NETS")
-    found.add_argument("--policy", default="tinytrain")
-    found.add_argument("--queries", type=at_least(1), default=10)
-    found.add_argument("--episodes", type=at_least(1), default=5)
-    found.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
-    return found
 
 
 def adaptations(network, episode, policy: str) -> Iterator[dict]:
@@ -74,17 +74,15 @@ def adaptations(network, episode, policy: str) -> Iterator[dict]:
 def averaged(rows: list[dict]) -> dict:
     """The mean of each figure over the episodes of one backbone, task and budget."""
     names = ("backbone", "task", "budget")
-    figures = {key: float(np.mean([row[key] for row in rows])) for key in rows[0] if key not in names}
-    return {**{name: rows[0][name] for name in names}, **figures}
+    return {key: v if key in names else float(np.mean([r[key] for r in rows])) for key, v in rows[0].items()}
 
 
-def table(rows: list[dict]) -> str:
-    texts = [
-        (row["backbone"], row["task"], row["budget"], f"{row['bytes']:,.0f}", f"{row['parameters']:,.0f}",
-         f"{row['sets']:.1f}", f"{row['before']:.1%}", f"{row['after']:.1%}", f"{row['seconds']:.1f}")
-        for row in rows
-    ]  # fmt: skip
-    return table_lines(Table(HEADINGS, tuple(texts)))
+def cells(row: dict) -> tuple[str, ...]:
+    return (
+        row["backbone"], row["task"], row["budget"], f"{row['bytes']:,.0f}", f"{row['parameters']:,.0f}",
+        f"{row['sets']:.1f}", f"{percent(row['before'])}%", f"{percent(row['after'])}%",
+        f"{row['seconds']:.1f}",
+    )  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -109,7 +107,7 @@ def run(arguments: list[str]) -> None:
                 done += 1
                 progress("episodes", done, total, None)
             rows += map(averaged, found.values())
-    print(json.dumps({"rows": rows}, indent=2) if args.json else table(rows))
+    print(json.dumps({"rows": rows}, indent=2) if args.json else "\n".join(table(HEADINGS, map(cells, rows))))
 
 
 if __name__ == "__main__":

@@ -20,24 +20,32 @@ import sys
 import numpy as np
 
 from tinytrain import kernels as kernel_table
-from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.random_streams import rng_for
-from tinytrain.drift.cusum import Cusum
-from tinytrain.drift.detector import DRIFT
+from tinytrain.drift.detector import DRIFT, Cusum
 from tinytrain.drift.recent import Recent, fitted, refitted
 from tinytrain.drift.unlabelled import UnlabelledDrift
 from tinytrain.heads.registry import find_head
 from tinytrain.kernels.blas import one_thread
-from tinytrain.meta.bench.document import Table, table_lines
-from tinytrain.meta.bench.statistics import mean_interval
 from tinytrain.meta.studies.streams import CHANGES, CLEAN, Task, pool, task
-from tinytrain.meta.studies.study import add_log, run_study, study_parser
+from tinytrain.meta.studies.study import (
+    TASK,
+    Study,
+    by_pack,
+    chosen,
+    names_option,
+    number,
+    percent,
+    signed,
+    table,
+    task_options,
+    values_of,
+)
 
 DOMAINS = "pacs_photo,caltech101,tiny_imagenet200,fsdd_logmel,signs,leaves,glyphs"
 LENGTH, BURST, MIXED = 1000, 50, 150  # images of a stream without a change
 BEFORE, SOON = 100, 30  # images before a change of an unlabelled stream, and those in which it should be seen
 LABELLED_BEFORE, AFTER = 300, 200  # and of a labelled stream
-STEADY = ("no change", "bursts", "bursts later")
+STEADY = {"no change": LENGTH, "bursts": 0, "bursts later": MIXED}  # the first image that is in a burst
 WORLDS = ("permuted labels", "noisy", "blurred", "rotated")
 WAYS = ("static", "passive", "hybrid")
 
@@ -55,9 +63,8 @@ def unlabelled(drawn: Task, seed: int, episode: int) -> dict:
     """Places of the alarms in streams without labels, by stream; in the others counted from the change."""
     rng, found = rng_for(seed, "unlabelled streams", drawn.pool.images.name, episode), {}
     clean = drawn.pool.embeddings[CLEAN]
-    for kind in STEADY:
+    for kind, first in STEADY.items():
         classes = rng.integers(drawn.way, size=LENGTH)
-        first = {"no change": LENGTH, "bursts": 0, "bursts later": MIXED}[kind]
         classes[first:] = np.repeat(rng.integers(drawn.way, size=LENGTH // BURST), BURST)[first:]
         found[kind] = {"alarms": alarms(clean[drawn.drawn(classes, rng)], drawn.centres)}
     for kind in CHANGES:
@@ -126,24 +133,18 @@ def jobs(args) -> list[dict]:
 
 def summary(rows: list[dict]) -> list[str]:
     """Without labels a row for each pack, with labels a row for each head and change."""
-    free = [row for row in rows if row["labels"] == "none"]
-    packs = list(dict.fromkeys(row["pack"] for row in rows))
-    lines = []
+    free, lines = chosen(rows, labels="none"), []
     if free:
-        parts = [(pack, [r for r in free if r["pack"] == pack]) for pack in packs] + [("all", free)]
+        parts = [(pack, chosen(free, pack=pack)) for pack, _ in by_pack(rows)[:-1]] + [("all", free)]
         lines += ["Without labels, streams with an alarm although nothing changed:", ""]
-        body = tuple((name, str(len(some)), *(_false(some, k) for k in STEADY)) for name, some in parts)
-        lines += [table_lines(Table(("", "streams of each kind", *STEADY), body)), ""]
+        body = [(name, str(len(some)), *(_false(some, k) for k in STEADY)) for name, some in parts]
+        lines += [*table(("", "streams of each kind", *STEADY), body), ""]
         lines += [f"Without labels, alarms in the {SOON} images after a change:", ""]
-        body = tuple(
-            (kind, *_seen(free, kind), *(_soon(some, kind) for _, some in parts)) for kind in CHANGES
-        )
-        header = ("", "accuracy lost", "median delay", *packs, "all")
-        lines += [table_lines(Table(header, body)), ""]
-    heads = list(dict.fromkeys(row["labels"] for row in rows if row["labels"] != "none"))
-    body = tuple(_labelled_line([r for r in rows if r["labels"] == h], w) for h in heads for w in WORLDS)
-    lines += ["With labels:", "", table_lines(Table(LABELLED_HEADER, body)), ""] if body else []
-    return lines
+        body = [(kind, *_seen(free, kind), *(_soon(some, kind) for _, some in parts)) for kind in CHANGES]
+        lines += [*table(("", "accuracy lost", "median delay", *(name for name, _ in parts)), body), ""]
+    heads = [head for head in values_of(rows, "labels") if head != "none"]
+    body = [_labelled_line(chosen(rows, labels=h), w) for h in heads for w in WORLDS]
+    return [*lines, "With labels:", "", *table(LABELLED_HEADER, body), ""] if body else lines
 
 
 LABELLED_HEADER = (
@@ -167,8 +168,7 @@ def _soon(rows: list[dict], kind: str) -> str:
 
 
 def _seen(rows: list[dict], kind: str) -> tuple[str, str]:
-    loss, delays = np.mean([row["found"][kind]["lost"] for row in rows]), _delays(rows, kind)
-    return f"{100 * loss:.1f}", _median(delays)
+    return percent([row["found"][kind]["lost"] for row in rows]), _median(_delays(rows, kind))
 
 
 def _median(delays: list[int]) -> str:
@@ -181,52 +181,19 @@ def _labelled_line(rows: list[dict], world: str) -> tuple[str, ...]:
     early = sum(any(place < 0 for place in one["alarms"]) for one in found)
     delays = _delays(rows, world)
     return (
-        rows[0]["labels"],
-        world,
-        str(len(rows)),
-        *(f"{points[way].mean():.1f}" for way in WAYS),
-        _signed(points["hybrid"] - points["passive"]),
-        _signed(points["passive"] - points["static"]),
-        str(early),
-        str(len(delays)),
-        _median(delays),
-    )
+        rows[0]["labels"], world, str(len(rows)), *(f"{points[way].mean():.1f}" for way in WAYS),
+        signed(points["hybrid"] - points["passive"]), signed(points["passive"] - points["static"]),
+        str(early), str(len(delays)), _median(delays),
+    )  # fmt: skip
 
 
-def _signed(differences: np.ndarray) -> str:
-    found = mean_interval(differences)
-    return f"{found.mean:+.1f}" + ("" if found.half is None else f" ±{found.half:.1f}")
-
-
-def _known_heads(text: str) -> str:
-    for head in text.split(","):
-        if head != "none":
-            find_head(head)
-    return text
-
-
-def parser() -> Parser:
-    p = study_parser("drift", __doc__.split("\n")[0], "mcunet-5fps", DOMAINS)
-    add_log(p)
-    p.add_argument("--episodes", type=at_least(1), default=10, help="unlabelled ones of a pack")
-    p.add_argument("--labelled", type=at_least(1), default=3, help="labelled ones of a pack and head")
-    p.add_argument("--heads", type=_known_heads, default="cosine,lda,knn", help="none: no labelled streams")
-    p.add_argument("--way", type=at_least(2), default=5)
-    p.add_argument("--shots", type=at_least(1), default=5)
-    p.add_argument(
-        "--queries", type=at_least(1), default=15, help="images of a class that a stream draws from"
-    )
-    p.add_argument("--seed", type=at_least(0), default=0)
-    return p
-
-
-def main(arguments: list[str] | None = None) -> int:
-    return guarded(run, arguments)
-
-
-def run(arguments: list[str]) -> None:
-    args = parser().parse(arguments)
-    run_study(args, jobs, ("way", "shots", "queries", "seed"), run_job, summary)
+OPTIONS = (
+    number("--episodes", 10, "unlabelled ones of a pack"),
+    number("--labelled", 3, "labelled ones of a pack and head"),
+    names_option("--heads", "cosine,lda,knn", "none: no labelled streams", find_head, "none"),
+    *task_options(queries=15, seed=0),
+)  # fmt: skip
+main = Study("drift", __doc__, "mcunet-5fps", DOMAINS, run_job, summary, OPTIONS, TASK, jobs)
 
 
 if __name__ == "__main__":

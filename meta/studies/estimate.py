@@ -13,20 +13,19 @@ images per class, labelled as badly, if no image is held out. A run that was sto
 
 import math
 import sys
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.random_streams import rng_for
 from tinytrain.base.units import parse_bytes
 from tinytrain.datasets import sample_episode
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.folder import folder_episode
 from tinytrain.episode.episode import Episode, Images
+from tinytrain.meta.bench.sampler import decoded
 from tinytrain.meta.studies.label_noise import wrong_labels
-from tinytrain.meta.studies.study import add_log, run_study, study_parser
+from tinytrain.meta.studies.study import ADAPTS, TARGETS, Study, number, option, table, values_of
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.check import check, with_adaptations
 from tinytrain.plan.budget import Budget
@@ -69,8 +68,7 @@ def photos(episode: Episode, labels: np.ndarray, chosen: np.ndarray) -> Dataset:
 def run_task(network, dataset: Dataset, args, rate: float, task: int) -> dict:
     """The estimates of one task and the truth."""
     episode, shots = drawn(dataset, args.seed, task)
-    shape, way = network.input.shape, episode.n_way
-    episode = replace(episode, support=episode.support.held(shape), query=episode.query.held(shape))
+    episode, way = decoded(episode, network), episode.n_way
     labels = episode.support.labels
     first = np.concatenate([np.flatnonzero(labels == k)[:shots] for k in range(way)])
     rest, wrong = np.setdiff1d(np.arange(len(labels)), first), labels.copy()
@@ -89,8 +87,7 @@ def run_task(network, dataset: Dataset, args, rate: float, task: int) -> dict:
 
     report = adapted(folder_episode(folder, seed=task))
     every = folder_episode(folder, seed=task, hold_out=0)
-    same = not len(report.episode.query)
-    whole = report if same else adapted(every)
+    whole = adapted(every) if len(report.episode.query) else report
     found = check(network, every, task, device)
     row = {
         "way": way, "shots": shots, "queries": len(query), "held_out": len(report.episode.query),
@@ -106,39 +103,31 @@ def run_task(network, dataset: Dataset, args, rate: float, task: int) -> dict:
 
 def jobs(args) -> list[dict]:
     """Packs, rates of wrong labels and tasks, in the order in which they are run."""
-    return [
-        {"pack": pack, "rate": rate, "task": k}
-        for k in range(args.tasks)
-        for pack in args.packs.split(",")
-        for rate in RATES
-    ]
+    packs = args.packs.split(",")
+    return [{"pack": p, "rate": rate, "task": k} for k in range(args.tasks) for p in packs for rate in RATES]
+
+
+JUDGED = ("above it", "distance", "covered", "width")
 
 
 def summary(rows: list[dict]) -> list[str]:
     """Lines of figures: by estimate, pack and rate, and over all packs; then what more images bring."""
-    columns = ("method", "pack", "wrong labels", "tasks", "truth", "estimate", "above it", "distance",
-               "covered", "width")  # fmt: skip
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    for key, name in ESTIMATES.items():
-        if any(key in row for row in rows):
-            lines += _lines(rows, name, partial(_judged, key))
-    columns = ("pack", "wrong labels", "tasks", "five more bring", "expected", "above it", "distance",
-               "covered", "width")  # fmt: skip
-    lines += ["", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    return lines + _lines(rows, None, _gained)
+    known = {key: name for key, name in ESTIMATES.items() if any(key in row for row in rows)}
+    body = [line for key, name in known.items() for line in _lines(rows, [name], partial(_judged, key))]
+    lines = table(("method", "pack", "wrong labels", "tasks", "truth", "estimate", *JUDGED), body)
+    header = ("pack", "wrong labels", "tasks", "five more bring", "expected", *JUDGED)
+    return [*lines, "", *table(header, _lines(rows, [], _gained))]
 
 
-def _lines(rows: list[dict], name: str | None, values) -> list[str]:
-    """A line for each pack and rate, for each rate, and for all rows."""
+def _lines(rows: list[dict], first: list[str], values) -> list[list[str]]:
+    """A line for each pack and rate, for each rate, and for all rows; it begins with `first`."""
     found = []
-    packs, rates = (list(dict.fromkeys(r[key] for r in rows)) for key in ("pack", "rate"))
-    for pack in [*packs, "all"]:
-        for rate in [*rates, *(["all"] if pack == "all" else [])]:
+    for pack in [*values_of(rows, "pack"), "all"]:
+        for rate in [*values_of(rows, "rate"), *(["all"] if pack == "all" else [])]:
             mine = [r for r in rows if pack in (r["pack"], "all") and rate in (r["rate"], "all")]
             judged = np.array([v for v in map(values, mine) if v is not None], float).reshape(-1, 4)
             shown = rate if rate == "all" else f"{rate:.0%}"
-            cells = [*([name] if name else []), pack, shown, str(len(judged)), *_figures(judged)]
-            found.append(f"| {' | '.join(cells)} |")
+            found.append([*first, pack, shown, str(len(judged)), *_figures(judged)])
     return found
 
 
@@ -163,31 +152,23 @@ def _figures(judged: np.ndarray) -> list[str]:
     if not len(judged):
         return ["-"] * 6
     real, expected, low, high = 100 * judged.T
-    covered = "-" if np.isnan(low).all() else f"{((low <= real) & (real <= high)).mean():.0%}"
-    width = "-" if np.isnan(low).all() else f"{(high - low).mean():.1f}"
+    unknown = np.isnan(low).all()
+    covered = "-" if unknown else f"{((low <= real) & (real <= high)).mean():.0%}"
+    width = "-" if unknown else f"{(high - low).mean():.1f}"
     above = expected - real
-    return [f"{real.mean():.1f}", f"{expected.mean():.1f}", f"{above.mean():+.1f}",
-            f"{np.abs(above).mean():.1f}", covered, width]  # fmt: skip
+    means = (f"{real.mean():.1f}", f"{expected.mean():.1f}", f"{above.mean():+.1f}")
+    return [*means, f"{np.abs(above).mean():.1f}", covered, width]
 
 
-def parser() -> Parser:
-    packs = "gtsrb,dtd10,flowers12,omniglot,pacs_sketch"
-    p = study_parser("estimate", __doc__.split("\n")[0], "tinytrain-small", packs)
-    add_log(p)
-    p.add_argument("--tasks", type=at_least(1), default=6, help="per pack and rate of wrong labels")
-    p.add_argument("--folds", action="store_true", help="also estimate by real adaptations to parts")
-    p.add_argument("--seed", type=at_least(0), default=2)
-    p.add_argument("--threads", type=at_least(1), default=1)
-    return p
-
-
-def main(arguments: list[str] | None = None) -> int:
-    return guarded(run, arguments)
-
-
-def run(arguments: list[str]) -> None:
-    args = parser().parse(arguments)
-    run_study(args, jobs, ("policy", "budget", "seed"), run_task, summary)
+OPTIONS = (
+    *ADAPTS,
+    number("--tasks", 6, "per pack and rate of wrong labels"),
+    option("--folds", False, "also estimate by real adaptations to parts", action="store_true"),
+    number("--seed", 2, least=0),
+    number("--threads", 1),
+)
+SETTINGS = ("policy", "budget", "seed")
+main = Study("estimate", __doc__, "tinytrain-small", TARGETS, run_task, summary, OPTIONS, SETTINGS, jobs)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ from importlib.util import find_spec
 import numpy as np
 
 from tinytrain import kernels as kernel_table
-from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.drift.recent import fitted
@@ -40,9 +39,18 @@ from tinytrain.heads.knn import KnnHead
 from tinytrain.heads.rce import RceHead
 from tinytrain.heads.registry import HEADS, find_head
 from tinytrain.kernels.blas import one_thread
-from tinytrain.meta.bench.document import Table, table_lines
 from tinytrain.meta.bench.statistics import stratified
-from tinytrain.meta.studies.study import add_log, run_study, study_parser
+from tinytrain.meta.studies.study import (
+    Study,
+    chosen,
+    episodes_option,
+    names_option,
+    option,
+    percent,
+    table,
+    task_options,
+    values_of,
+)
 from tinytrain.pipeline.check import embed
 from tinytrain.runtime.device import Device
 
@@ -55,6 +63,10 @@ REFERENCE = "logistic-regression"
 KNOWN = (*HEADS, *([REFERENCE] if find_spec("sklearn") else ()))
 
 
+def nbytes(head: Head) -> int:
+    return sum(a.nbytes for a in head.arrays())
+
+
 def microseconds(head: Head, kernels, embeddings: np.ndarray, labels: np.ndarray) -> tuple[float, int]:
     """The median of some updates with one image each, and the bytes that the head has by then."""
     grown, found = head.extended(int(labels.max()) + 1), []
@@ -62,7 +74,7 @@ def microseconds(head: Head, kernels, embeddings: np.ndarray, labels: np.ndarray
         start = time.perf_counter()
         grown.update(kernels, embeddings[k : k + 1], labels[k : k + 1])
         found.append(time.perf_counter() - start)
-    return 1e6 * float(np.median(found)), sum(a.nbytes for a in grown.arrays())
+    return 1e6 * float(np.median(found)), nbytes(grown)
 
 
 def indices(dataset, args, shots: int, episode: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
@@ -131,10 +143,7 @@ def from_others(packs: Sequence[np.ndarray], rng) -> np.ndarray:
 def facts(head: Head, task: Task, shown: dict[str, np.ndarray], rng, timed: bool) -> dict:
     """What a head does in one episode besides being right."""
     kernels = kernel_table.load()
-    found = {
-        "bytes": sum(a.nbytes for a in head.arrays()),
-        "one by one": one_by_one(head, kernels, task, rng),
-    }
+    found = {"bytes": nbytes(head), "one by one": one_by_one(head, kernels, task, rng)}
     if timed:
         found["microseconds"], found["updated"] = microseconds(head, kernels, task.queries, task.truth)
     if (kept := prototypes(head)) is not None:
@@ -172,24 +181,25 @@ def tells(head: Head) -> bool:
 
 def averages(episodes: list[dict]) -> dict:
     """Means of what was found; of times the median, of bytes the most."""
-    values: dict[str, list[float]] = {}
-    for name, value in (pair for found in episodes for pair in found.items()):
-        values.setdefault(name, []).append(value)
     merge = {"bytes": max, "updated": max, "microseconds": np.median}
+    names = dict.fromkeys(name for found in episodes for name in found)
+    values = {name: [found[name] for found in episodes if name in found] for name in names}
     return {name: round(float(merge.get(name, np.mean)(some)), 4) for name, some in values.items()}
 
 
-EMBEDDED: dict[tuple[str, str], np.ndarray] = {}  # by network and dataset
+EMBEDDED: dict[tuple[str, str], np.ndarray] = {}  # by network and dataset; NaN where nobody asked for it
 
 
-def embedded(network, dataset) -> np.ndarray:
-    """Unit embeddings (n, d) of all images of a pack."""
-    key = (network.digest, dataset.name)
-    if key not in EMBEDDED:
-        print(f"\n{dataset.name}: {len(dataset)} images", file=sys.stderr, flush=True)
-        whole = dataset.images([np.arange(len(dataset))])
-        EMBEDDED[key] = embed(network, whole, Device(threads=1))
-    return EMBEDDED[key]
+def embedded(network, dataset, images: Sequence[int] | None = None) -> np.ndarray:
+    """Unit embeddings (n, d) of a pack, of all of its images or of those with these numbers."""
+    unknown = np.full((len(dataset), network.embedding_size), np.nan, np.float32)
+    every = EMBEDDED.setdefault((network.digest, dataset.name), unknown)
+    asked = np.arange(len(dataset)) if images is None else np.unique(images)
+    new = asked[np.isnan(every[asked, 0])]
+    if len(new):
+        print(f"\n{dataset.name}: {len(new)} images", file=sys.stderr, flush=True)
+        every[new] = embed(network, dataset.images([new]), Device(threads=1))
+    return every
 
 
 opened = cache(open_dataset)
@@ -213,31 +223,24 @@ HEADER = ("bytes", "when updated", "us per update", "one by one", "kept", *REFUS
 
 def summary(rows: list[dict]) -> list[str]:
     """A row for each head: the mean of all packs at every number of shots, then those of each pack."""
-    heads, shots = (list(dict.fromkeys(row[key] for row in rows)) for key in ("head", "shots"))
-    packs = list(dict.fromkeys(row["pack"] for row in rows))
-    there = {k: [p for p in packs if any((r["pack"], r["shots"]) == (p, k) for r in rows)] for k in shots}
+    heads, shots, packs = (values_of(rows, key) for key in ("head", "shots", "pack"))
+    there = {k: values_of([r for p in packs for r in chosen(rows, shots=k, pack=p)], "pack") for k in shots}
     titles = {k: f"{k} shot{'s' * (k > 1)}" for k in shots}
     titles |= {k: f"{titles[k]}, {len(some)} packs" for k, some in there.items() if some != packs}
     lines = [f"Means of {', '.join(packs)}, accuracy in percent, the rest with {titles[max(shots)]}:", ""]
-    body = tuple(
-        (head, *(_mean(rows, head, k, there[k]) for k in shots), *_rest(_mine(rows, head, max(shots))))
-        for head in heads
-    )
-    lines += [table_lines(Table(("head", *titles.values(), *HEADER), body)), ""]
-    header = ("head", *(f"{titles[k]}, {kind}" for k in shots for kind in KINDS))
-    lines += ["Images refused, in percent:", ""]
-    body = tuple(
-        (head, *(_percent(_mine(rows, head, k), kind) for k in shots for kind in KINDS)) for head in heads
-    )
-    lines += [table_lines(Table(header, body)), ""]
+    body = [
+        (h, *(_mean(rows, h, k, there[k]) for k in shots), *_rest(chosen(rows, head=h, shots=max(shots))))
+        for h in heads
+    ]
+    lines += [*table(("head", *titles.values(), *HEADER), body), ""]
+    pairs = [(k, kind) for k in shots for kind in KINDS]
+    body = [(h, *(_percent(chosen(rows, head=h, shots=k), kind) for k, kind in pairs)) for h in heads]
+    header = ("head", *(f"{titles[k]}, {kind}" for k, kind in pairs))
+    lines += ["Images refused, in percent:", "", *table(header, body), ""]
     for k in shots:
-        body = tuple((head, *(_mean(rows, head, k, [pack]) for pack in packs)) for head in heads)
-        lines += [f"{titles[k]}:", "", table_lines(Table(("head", *packs), body)), ""]
+        body = [(head, *(_mean(rows, head, k, [pack]) for pack in packs)) for head in heads]
+        lines += [f"{titles[k]}:", "", *table(("head", *packs), body), ""]
     return lines
-
-
-def _mine(rows: list[dict], head: str, shots: int) -> list[dict]:
-    return [row for row in rows if row["head"] == head and row["shots"] == shots]
 
 
 def _rest(mine: list[dict]) -> tuple[str, ...]:
@@ -256,43 +259,22 @@ def _largest(rows: list[dict], key: str) -> str:
 def _percent(rows: list[dict], key: str) -> str:
     """The mean of the rows that have it, each as heavy."""
     found = [row[key] for row in rows if key in row]
-    return f"{100 * np.mean(found):.1f}" if found else "-"
+    return percent(found) if found else "-"
 
 
 def _mean(rows: list[dict], head: str, shots: int, packs: list[str]) -> str:
-    mine = [r["right"] for r in rows if r["head"] == head and r["shots"] == shots and r["pack"] in packs]
-    if len(mine) < len(packs):
-        return ""  # not all of them are in the log
-    found = stratified(mine)
-    return f"{100 * found.mean:.1f}" + ("" if found.half is None else f" ±{100 * found.half:.1f}")
+    mine = [100 * np.array(r["right"]) for r in chosen(rows, head=head, shots=shots) if r["pack"] in packs]
+    return stratified(mine).text() if len(mine) == len(packs) else ""  # not all of them are in the log
 
 
-def _known_heads(text: str) -> str:
-    for head in set(text.split(",")) - set(KNOWN):
-        find_head(head)
-    return text
-
-
-def parser() -> Parser:
-    p = study_parser("heads", __doc__.split("\n")[0], "tinytrain-small", DOMAINS)
-    add_log(p, adapts=False)
-    p.add_argument("--heads", type=_known_heads, default=",".join(KNOWN), help="comma-separated")
-    p.add_argument("--shots", default="1,5,20", help="comma-separated")
-    p.add_argument("--episodes", type=at_least(1), default=100, help="per pack and number of shots")
-    p.add_argument("--way", type=at_least(2), default=5)
-    p.add_argument("--queries", type=at_least(1), default=10, help="per class")
-    p.add_argument("--seed", type=at_least(0), default=4)
-    return p
-
-
-def main(arguments: list[str] | None = None) -> int:
-    return guarded(run, arguments)
-
-
-def run(arguments: list[str]) -> None:
-    args = parser().parse(arguments)
-    settings = ("way", "queries", "episodes", "seed")
-    run_study(args, jobs, settings, run_job, summary)
+OPTIONS = (
+    names_option("--heads", ",".join(KNOWN), "comma-separated", find_head, *KNOWN),
+    option("--shots", "1,5,20", "comma-separated"),
+    episodes_option(100, "per pack and number of shots"),
+    *(o for o in task_options(seed=4) if o[0] != "--shots"),
+)
+SETTINGS = ("way", "queries", "episodes", "seed")
+main = Study("heads", __doc__, "tinytrain-small", DOMAINS, run_job, summary, OPTIONS, SETTINGS, jobs)
 
 
 if __name__ == "__main__":

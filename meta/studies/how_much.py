@@ -17,12 +17,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.units import parse_bytes
 from tinytrain.heads.registry import find_head
-from tinytrain.meta.bench.document import Table, table_lines
-from tinytrain.meta.bench.statistics import mean_interval
-from tinytrain.meta.studies.study import add_log, decoded_episode, run_study, study_parser
+from tinytrain.meta.studies.study import (
+    ADAPTS,
+    DOMAINS,
+    TASK,
+    Study,
+    by_pack,
+    decoded_episode,
+    episode_jobs,
+    episodes_option,
+    names_option,
+    option,
+    percent,
+    signed,
+    table,
+    task_options,
+)
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.recipe import Recipe
@@ -31,7 +43,6 @@ from tinytrain.policies.registry import find_policy
 from tinytrain.report import Report
 from tinytrain.runtime.device import Device
 
-DOMAINS = "pacs_photo,caltech101,tiny_imagenet200,signs,glyphs,textures,leaves,fsdd_logmel"
 MACS = (0.15, 0.3)
 USUAL = (1.0, "lda")  # the extent and the head of the plans that are always the same
 HARM = 0.3  # points below the best that count as a miss
@@ -65,24 +76,21 @@ def run_job(network, dataset, args, episode: int) -> dict:
         follows = (recipe.steps, recipe.head) != (Recipe.steps, "lda")
         report = adapted(macs, policy) if follows else usual
         facts = report.to_json()
+        refused = report.guard.forced or not report.guard.accepted
         row["policy"][f"{macs:g}"] = {
             "adapted": _accuracy(report),
-            "with guard": facts["accuracy"]["before_cosine"] if _refused(report) else _accuracy(report),
+            "with guard": facts["accuracy"]["before_cosine"] if refused else _accuracy(report),
             "steps": report.plan.recipe.steps,
             "head": report.plan.recipe.head,
             "measures": facts["guard"]["measures"],
         }
-    before = usual.to_json()["accuracy"]
-    unadapted = {"cosine": before["before_cosine"], "lda": before["before"]}
-    return {**row, **unadapted, "similarity": usual.to_json()["similarity"]}
+    facts = usual.to_json()
+    unadapted = {"cosine": facts["accuracy"]["before_cosine"], "lda": facts["accuracy"]["before"]}
+    return {**row, **unadapted, "similarity": facts["similarity"]}
 
 
 def _accuracy(report: Report) -> float:
     return report.to_json()["accuracy"]["after"]
-
-
-def _refused(report: Report) -> bool:
-    return report.guard.forced or not report.guard.accepted
 
 
 def forms(args) -> list[tuple[float, str]]:
@@ -95,25 +103,15 @@ def name_of(macs: float, extent: float, head: str) -> str:
     return f"{macs:.0%}, {extent:g}, {head}"
 
 
-def jobs(args) -> list[dict]:
-    """Every pack gets as many episodes, in the order in which they are run."""
-    return [{"pack": pack, "episode": k} for k in range(args.episodes) for pack in args.packs.split(",")]
-
-
 def summary(rows: list[dict]) -> list[str]:
     """A table for each MAC budget, and one of the fixed forms if there are several."""
-    packs = list(dict.fromkeys(row["pack"] for row in rows))
-    lines = []
+    packs, lines = by_pack(rows)[:-1], []
     for macs in MACS:
-        table = Table(HEADER, tuple(_line([r for r in rows if r["pack"] == pack], macs) for pack in packs))
-        lines += [f"With {macs:.0%} of the MACs:", "", table_lines(table), ""]
+        body = [(pack, *_line(mine, macs)) for pack, mine in packs]
+        lines += [f"With {macs:.0%} of the MACs:", "", *table(HEADER, body), ""]
     if len(names := list(rows[0]["forms"])) > len(MACS):
-        body = tuple((pack, *_means([r for r in rows if r["pack"] == pack], names)) for pack in packs)
-        lines += [
-            "Fixed forms (MACs, fraction of the steps, head):",
-            "",
-            table_lines(Table(("", *names), body)),
-        ]
+        body = [(pack, *(percent([r["forms"][n] for r in mine]) for n in names)) for pack, mine in packs]
+        lines += ["Fixed forms (MACs, fraction of the steps, head):", "", *table(("", *names), body)]
     return lines
 
 
@@ -125,70 +123,38 @@ HEADER = (
 
 def _line(rows: list[dict], macs: float) -> tuple[str, ...]:
     """What the policy gets on one domain, against everything that its MACs allow."""
-    others = {"cosine": _points(rows, "cosine"), "LDA": _points(rows, "lda")}
-    always = {f"always {m:.0%}": _points(rows, "forms", name_of(m, *USUAL)) for m in MACS}
-    allowed = others | {k: v for (k, v), m in zip(always.items(), MACS, strict=True) if m <= macs}
+    others = {name: _points([row[name.lower()] for row in rows]) for name in ("cosine", "LDA")}
+    always = {m: _points([row["forms"][name_of(m, *USUAL)] for row in rows]) for m in MACS}
+    allowed = others | {f"always {m:.0%}": points for m, points in always.items() if m <= macs}
     best = max(allowed, key=lambda name: allowed[name].mean())
-    chosen = [row["policy"][f"{macs:g}"] for row in rows]
-    policy, kept = (100 * np.array([c[k] for c in chosen]) for k in ("adapted", "with guard"))
+    made = [row["policy"][f"{macs:g}"] for row in rows]
+    policy = _points([m["adapted"] for m in made])
     behind = policy - allowed[best]
     return (
-        rows[0]["pack"],
         str(len(rows)),
         f"{np.mean([row['similarity'] for row in rows]):.2f}",
-        *(f"{v.mean():.1f}" for v in (others | always).values()),
-        f"{policy.mean():.1f}",
-        f"{np.mean([c['steps'] for c in chosen]):.0f}",
-        _signed(policy - always[f"always {macs:.0%}"]),
-        f"{_signed(behind)}{' miss' if behind.mean() < -HARM else ''}",
+        *(f"{v.mean():.1f}" for v in (*others.values(), *always.values(), policy)),
+        f"{np.mean([m['steps'] for m in made]):.0f}",
+        signed(policy - always[macs]),
+        f"{signed(behind)}{' miss' if behind.mean() < -HARM else ''}",
         best,
-        f"{kept.mean():.1f}",
+        percent([m["with guard"] for m in made]),
     )
 
 
-def _points(rows: list[dict], *keys: str) -> np.ndarray:
-    found = rows
-    for key in keys:
-        found = [row[key] for row in found]
-    return 100 * np.array(found)
+def _points(accuracies: list[float]) -> np.ndarray:
+    return 100 * np.array(accuracies)
 
 
-def _means(rows: list[dict], names: list[str]) -> list[str]:
-    return [f"{_points(rows, 'forms', name).mean():.1f}" for name in names]
-
-
-def _signed(differences: np.ndarray) -> str:
-    found = mean_interval(differences)
-    return f"{found.mean:+.1f}" + ("" if found.half is None else f" ±{found.half:.1f}")
-
-
-def _known_heads(text: str) -> str:
-    for head in text.split(","):
-        find_head(head)
-    return text
-
-
-def parser() -> Parser:
-    p = study_parser("how_much", __doc__.split("\n")[0], "mcunet-5fps", DOMAINS)
-    add_log(p)
-    p.add_argument("--episodes", type=at_least(1), default=20, help="per domain")
-    p.add_argument("--extents", default="1", help="fractions of the usual steps of the fixed forms")
-    p.add_argument("--heads", type=_known_heads, default="lda", help="heads of the fixed forms")
-    p.add_argument("--way", type=at_least(2), default=5)
-    p.add_argument("--shots", type=at_least(1), default=5)
-    p.add_argument("--queries", type=at_least(1), default=15, help="per class")
-    p.add_argument("--seed", type=at_least(0), default=2)
-    return p
-
-
-def main(arguments: list[str] | None = None) -> int:
-    return guarded(run, arguments)
-
-
-def run(arguments: list[str]) -> None:
-    args = parser().parse(arguments)
-    settings = ("policy", "way", "shots", "queries", "budget", "seed", "extents", "heads")
-    run_study(args, jobs, settings, run_job, summary)
+OPTIONS = (
+    *ADAPTS,
+    episodes_option(20, "per domain"),
+    option("--extents", "1", "fractions of the usual steps of the fixed forms"),
+    names_option("--heads", "lda", "heads of the fixed forms", find_head),
+    *task_options(queries=15, seed=2),
+)
+SETTINGS = ("policy", "budget", *TASK, "extents", "heads")
+main = Study("how_much", __doc__, "mcunet-5fps", DOMAINS, run_job, summary, OPTIONS, SETTINGS, episode_jobs)
 
 
 if __name__ == "__main__":

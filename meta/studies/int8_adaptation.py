@@ -13,22 +13,26 @@ which compiles.
 
 import json
 import os
-import shlex
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 from tinytrain import kernels
 from tinytrain.backbones.load import load_backbone
-from tinytrain.base.console import Parser, at_least, guarded
+from tinytrain.base.console import guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_bytes
 from tinytrain.episode.episode import Episode
+from tinytrain.meta.studies.int8_kernels import marks_of
 from tinytrain.meta.studies.scaling import all_steps
-from tinytrain.meta.studies.study import study_parser, support_alone
+from tinytrain.meta.studies.study import (
+    network_options,
+    number,
+    option,
+    parser_of,
+    support_alone,
+    table,
+    task_options,
+)
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import CHOICES, Budget
@@ -39,6 +43,7 @@ from tinytrain.runtime.device import Device
 
 FORMS = "float32@1MB,int8@1MB,int8@256KB"
 HEADINGS = ("form", "trained numbers", "arena", "MACs, M", "{unit}", "of the first", "by MAC, of the first")
+ADAPTED = ("backbone", "packs", "policy", "way", "shots", "seed", "steps")  # options of what is counted
 
 
 def budget_of(form: str) -> Budget:
@@ -85,51 +90,43 @@ def mark(args) -> None:
     print(json.dumps(facts_of(report)))
 
 
-def counted(command: str, arguments: Callable[[str], list[str]], forms: list[str]) -> list[dict]:
+def counted(command: str, options: list[str], forms: list[str]) -> list[dict]:
     """The facts of every form, with millions of instructions of the start and of the adaptation."""
     found = []
     for form in forms:
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "count"
-            run = [*shlex.split(command), "-m", "tinytrain.meta.studies.int8_adaptation", *arguments(form)]
-            told = ""
-            for options, more in ((["--steps", "1"], {}), ([], {"COUNT": str(file)})):  # compiles first
-                told = subprocess.run(
-                    run + options, check=True, env=os.environ | more, stdout=subprocess.PIPE, text=True
-                ).stdout
-            marks = [int(line) for line in file.with_name("count.marks").read_text().split()]
+        run = [*options, "--forms", form, "--mark"]
+        marks_of(command, "int8_adaptation", [*run, "--steps", "1"])  # compiles
+        marks, told = marks_of(command, "int8_adaptation", run)
         start, first, last = marks[-3:]
         found.append(json.loads(told) | {"start": start / 1e6, "cost": (last - first) / 1e6})
         print(f"{form}: {found[-1]}", file=sys.stderr, flush=True)
     return found
 
 
-def table(forms: list[str], rows: list[dict], unit: str) -> list[str]:
+def lines(forms: list[str], rows: list[dict], unit: str) -> list[str]:
     """A line per form, with its cost as a share of that of the first form, also for each MAC."""
-    lines = [f"| {' | '.join(HEADINGS)} |".format(unit=unit), "|" + "---|" * len(HEADINGS)]
-    first = rows[0]
+    first, body = rows[0], []
     for form, row in zip(forms, rows, strict=True):
         share = row["cost"] / first["cost"]
-        cells = (
-            f"{row['trained']:,} | {row['arena']:,} | {row['macs'] / 1e6:,.0f} | {row['cost']:,.0f}"
-            f" | {share:.2f} | {share * first['macs'] / row['macs']:.2f}"
-        )
-        lines.append(f"| {form} | {cells} |")
-    return lines
+        shares = (f"{share:.2f}", f"{share * first['macs'] / row['macs']:.2f}")
+        macs, cost = (f"{value:,.0f}" for value in (row["macs"] / 1e6, row["cost"]))
+        body.append((form, f"{row['trained']:,}", f"{row['arena']:,}", macs, cost, *shares))
+    return table([heading.format(unit=unit) for heading in HEADINGS], body)
 
 
-def parser() -> Parser:
-    p = study_parser("int8_adaptation", __doc__.split("\n")[0], "tinytrain-small-2", "leaves")
-    p.add_argument("--forms", default=FORMS, help="with commas (default: %(default)s)")
-    p.add_argument("--policy", default="tinytrain")
-    p.add_argument("--way", type=at_least(2), default=5)
-    p.add_argument("--shots", type=at_least(1), default=5, help="per class (default: %(default)s)")
-    p.add_argument("--steps", type=at_least(1), default=Recipe.steps, help="(default: %(default)s)")
-    p.add_argument("--seed", type=at_least(0), default=7)
-    p.add_argument("--repeats", type=at_least(1), default=7, help="of every form (default: %(default)s)")
-    p.add_argument("--count", default=None, metavar="COMMAND", help="count instructions by this command")
-    p.add_argument("--mark", action="store_true", help="what COMMAND runs")
-    return p
+def parser():
+    return parser_of(
+        "int8_adaptation",
+        __doc__,
+        *network_options("tinytrain-small-2", "leaves"),
+        option("--forms", FORMS, "with commas (default: %(default)s)"),
+        option("--policy", "tinytrain"),
+        *task_options(),
+        number("--steps", Recipe.steps, "(default: %(default)s)"),
+        number("--repeats", 7, "of every form (default: %(default)s)"),
+        option("--count", None, "count instructions by this command", metavar="COMMAND"),
+        option("--mark", False, "what COMMAND runs", action="store_true"),
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -144,14 +141,12 @@ def study(arguments: list[str]) -> None:
     if args.mark:
         mark(args)
     elif args.count:
-        own = ["--backbone", args.backbone, "--packs", args.packs, "--policy", args.policy]
-        own += ["--way", str(args.way), "--shots", str(args.shots), "--seed", str(args.seed)]
-        own += ["--steps", str(args.steps)]
-        rows = counted(args.count, lambda form: [*own, "--forms", form, "--mark"], forms)
-        print("\n".join(table(forms, rows, "instructions, M")))
+        own = [word for name in ADAPTED for word in (f"--{name}", str(getattr(args, name)))]
+        rows = counted(args.count, own, forms)
+        print("\n".join(lines(forms, rows, "instructions, M")))
         print(f"\nthe start alone: {max(row['start'] for row in rows):,.0f} M instructions")
     else:
-        print("\n".join(table(forms, timed(load_backbone(args.backbone), args), "processor time, ms")))
+        print("\n".join(lines(forms, timed(load_backbone(args.backbone), args), "processor time, ms")))
 
 
 if __name__ == "__main__":

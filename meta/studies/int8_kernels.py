@@ -23,11 +23,12 @@ import numpy as np
 
 from tinytrain import kernels as kernel_table
 from tinytrain.backbones.load import load_backbone
-from tinytrain.base.console import Parser, at_least, guarded
+from tinytrain.base.console import guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.kernels.blas import one_thread
 from tinytrain.kernels.dispatch.direct import direct
 from tinytrain.kernels.dispatch.native_calls import join_native
+from tinytrain.meta.studies.study import number, option, parser_of
 from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
@@ -117,18 +118,18 @@ def _int8_calls(kernels, layer: Layer, positions: int, r) -> list[tuple]:
     return [(kernels.product_codes, (y, x, w, *scaled, 0))]
 
 
-def forward_pass(kernels, network: Network, precision: str) -> Callable[[], object]:
-    """The embedding of one image by `network`, as adaptations compute it."""
+def forward_unit(kernels, network: Network, precision: str) -> QueryUnit:
+    """What computes embeddings of one image after another by `network`, as adaptations compute them."""
     program = compile_training(network, FORWARD_ONLY.in_precision(precision), ONE_IMAGE, TaskShape(1, 2))
-    unit = QueryUnit(Binder(program, Arena(program.nbytes), working_copy(program), kernels))
-    unit.show(np.random.default_rng(1).integers(0, 256, network.input.shape, dtype=np.uint8))
-    return unit.embed
+    return QueryUnit(Binder(program, Arena(program.nbytes), working_copy(program), kernels))
 
 
 def case(kernels, network: Network, name: str, precision: str) -> Callable[[], object]:
     """What is measured under a `name` of `cases`."""
     if name == FORWARD:
-        return forward_pass(kernels, network, precision)
+        unit = forward_unit(kernels, network, precision)
+        unit.show(np.random.default_rng(1).integers(0, 256, network.input.shape, dtype=np.uint8))
+        return unit.embed
     calls = [direct(*call) for call in layer_calls(kernels, shapes(network)[name][0], precision)]
     calls = join_native(calls)
     return lambda: run(calls)
@@ -166,28 +167,39 @@ def mark(kernels, network: Network, names) -> None:
             os.getpid()
 
 
-def counted(command: str, arguments: list[str], names) -> list[tuple[float, ...]]:
-    """Thousands of instructions of both precisions of every case, as `command` counts them."""
+def marks_of(command: str, script: str, options: list[str]) -> tuple[list[int], str]:
+    """The marks that the script sets where `command` runs it, and what it prints.
+
+    Whenever Python asks for its process number, `command` appends a mark, which is a number of instructions,
+    to the file that the variable COUNT names with ".marks" behind it.
+    """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "count"
-        task = [*shlex.split(command), "-m", "tinytrain.meta.studies.int8_kernels", *arguments, "--mark"]
-        subprocess.run(task, check=True, env=os.environ | {"COUNT": str(file)})
-        marks = [int(line) for line in file.with_name("count.marks").read_text().split()]
+        run = [*shlex.split(command), "-m", f"tinytrain.meta.studies.{script}", *options]
+        done = subprocess.run(
+            run, check=True, env=os.environ | {"COUNT": str(file)}, stdout=subprocess.PIPE, text=True
+        )
+        return [int(line) for line in file.with_name("count.marks").read_text().split()], done.stdout
+
+
+def counted(command: str, arguments: list[str], names) -> list[tuple[float, ...]]:
+    """Thousands of instructions of both precisions of every case, as `command` counts them."""
+    marks, _ = marks_of(command, "int8_kernels", [*arguments, "--mark"])
     ends = iter(marks[-4 * len(names) :])
     both = [(end - start) / REPEATS / 1e3 for start, end in zip(ends, ends, strict=True)]
     return list(zip(both[::2], both[1::2], strict=True))
 
 
-def parser() -> Parser:
-    p = Parser(prog="python -m tinytrain.meta.studies.int8_kernels", description=__doc__.split("\n")[0])
-    p.add_argument("--backbone", default="tinytrain-small-2", help="model file, published checkpoint or name")
-    p.add_argument("--only", default=None, metavar="NAME", help="this row alone, as it is printed")
-    p.add_argument(
-        "--milliseconds", type=at_least(1), default=500, help="for each row (default: %(default)s)"
+def parser():
+    return parser_of(
+        "int8_kernels",
+        __doc__,
+        option("--backbone", "tinytrain-small-2", "model file, published checkpoint or name"),
+        option("--only", None, "this row alone, as it is printed", metavar="NAME"),
+        number("--milliseconds", 500, "for each row (default: %(default)s)"),
+        option("--count", None, "count instructions by this command", metavar="COMMAND"),
+        option("--mark", False, "what COMMAND runs", action="store_true"),
     )
-    p.add_argument("--count", default=None, metavar="COMMAND", help="count instructions by this command")
-    p.add_argument("--mark", action="store_true", help="what COMMAND runs")
-    return p
 
 
 def main(arguments: list[str] | None = None) -> int:

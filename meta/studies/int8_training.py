@@ -10,22 +10,25 @@ A form is a rule and a budget, such as "carried@1MB". Rules are "none" (not adap
 
 import sys
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
-from tinytrain.base.console import guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_bytes
-from tinytrain.meta.bench.statistics import stratified
 from tinytrain.meta.studies.study import (
-    EPISODES,
-    add_episodes,
-    add_log,
-    decoded_episode,
-    episode_jobs,
-    run_study,
-    study_parser,
+    TASK,
+    Study,
+    above,
+    chosen,
+    compared_with,
+    each_form,
+    episodes_option,
+    form_table,
+    names_option,
+    option,
+    table,
+    task_options,
+    values_of,
 )
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
@@ -74,14 +77,13 @@ def form(name: str) -> Form:
     rule, _, memory = name.partition("@")
     rule, _, rates = rule.partition("*")
     plain = rule.removesuffix(UNSCALED)
-    known = plain in ROUNDINGS or rule in (NONE, PLAIN, "int8")
     try:
-        found = Form(plain, plain == rule, float(rates or 1), parse_bytes(memory))
+        if plain not in ROUNDINGS and rule not in (NONE, PLAIN, "int8"):
+            raise ValueError
+        return Form(plain, plain == rule, float(rates or 1), parse_bytes(memory))
     except ValueError:
-        known = False
-    if not known:
-        raise UsageError("bad-form", f"there is no form {name}; a form is such as carried*10@1MB")
-    return found
+        text = f"there is no form {name}; a form is such as carried*10@1MB"
+        raise UsageError("bad-form", text) from None
 
 
 class CountingDevice(Device):
@@ -116,94 +118,66 @@ def moved(report: Report) -> float | None:
     return float(np.concatenate(changed).mean()) if weights else None
 
 
-def run_job(network: Network, dataset, args, episode: int) -> dict:
-    drawn = decoded_episode(network, dataset, args, episode)
-    found: dict = {}
-    for name in args.forms.split(","):
-        each, device = form(name), CountingDevice()
-        budget = Budget(each.memory, args.macs, precision=each.precision)
-        report = adapt(network, drawn, budget, each.policy(args), args.seed, device)
-        facts = report.to_json()
-        found[name] = {
-            "accuracy": facts["accuracy"]["withheld" if not report.guard.accepted else "after"],
-            "arena": facts["memory"]["arena"],
-            "parameters": facts["memory"]["trained_numbers"],
-            "moved": moved(report),
-            "lost": device.lost / device.updates if device.updates else None,
-            "refused": not report.guard.accepted,
-        }
-    return {"forms": found}
+def facts_of(network: Network, drawn, args, form: Form, episode: int) -> dict:
+    device, budget = CountingDevice(), Budget(form.memory, args.macs, precision=form.precision)
+    report = adapt(network, drawn, budget, form.policy(args), args.seed, device)
+    facts, refused = report.to_json(), not report.guard.accepted
+    return {
+        "accuracy": facts["accuracy"]["withheld" if refused else "after"],
+        "arena": facts["memory"]["arena"],
+        "parameters": facts["memory"]["trained_numbers"],
+        "moved": moved(report),
+        "lost": device.lost / device.updates if device.updates else None,
+        "refused": refused,
+    }
 
 
 def summary(rows: list[dict], base: str | None = None) -> list[str]:
     """Per form: accuracy in per cent, and points above the form `base` with 95 % intervals, by pack."""
-    packs, names = list(dict.fromkeys(row["pack"] for row in rows)), list(rows[0]["forms"])
-    base = base or names[0]
-    columns = ["form", *packs, "mean", f"above {base}", "parameters", "arena", "moved"]
-    columns += ["lost", "refused", "episodes"]
-    lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
-    lines += [_line(rows, packs, name, base) for name in names]
-    lines += ["", f"| above {base} | {' | '.join(packs)} |", "|" + "---|" * (len(packs) + 1)]
-    return lines + [_above(rows, packs, name, base) for name in names if name != base]
+    packs, base = values_of(rows, "pack"), compared_with(rows, base)
+
+    def values(name: str, key: str) -> list:
+        return [row["forms"][name][key] for row in rows if row["forms"][name].get(key) is not None]
+
+    def share(name: str, key: str) -> str:
+        """In per cent, of the episodes that have it."""
+        found = values(name, key)
+        return f"{100 * np.mean(found):.0f} %" if found else "-"
+
+    more = {
+        "parameters": lambda name: f"{np.median(values(name, 'parameters')):,.0f}",
+        "arena": lambda name: f"{np.median(values(name, 'arena')):,.0f}",
+        "moved": lambda name: share(name, "moved"),
+        "lost": lambda name: share(name, "lost"),
+        "refused": lambda name: str(sum(values(name, "refused"))),
+        "episodes": lambda name: str(len(rows)),
+    }
+    others = [name for name in rows[0]["forms"] if name != base]
+    leads = [
+        (name, *(above(chosen(rows, pack=p), name, base).text(2, signed=True) for p in packs))
+        for name in others
+    ]
+    return [*form_table(rows, base, more), "", *table((f"above {base}", *packs), leads)]
 
 
-def _points(rows: list[dict], pack: str, form: str) -> np.ndarray:
-    return np.array([100 * row["forms"][form]["accuracy"] for row in rows if row["pack"] == pack])
+def checked(args) -> dict:
+    return {"base": args.above}
 
 
-def _interval(strata: list[np.ndarray]) -> str:
-    found = stratified(strata)
-    return f"{found.mean:+.2f} ±" + ("-" if found.half is None else f"{found.half:.2f}")
-
-
-def _above(rows: list[dict], packs: list[str], name: str, base: str) -> str:
-    cells = (_interval([_points(rows, p, name) - _points(rows, p, base)]) for p in packs)
-    return f"| {name} | {' | '.join(cells)} |"
-
-
-def _line(rows: list[dict], packs: list[str], name: str, base: str) -> str:
-    means = [_points(rows, pack, name).mean() for pack in packs]
-    above = _interval([_points(rows, pack, name) - _points(rows, pack, base) for pack in packs])
-    facts = [row["forms"][name] for row in rows]
-    sizes = (f"{np.median([fact[key] for fact in facts]):,.0f}" for key in ("parameters", "arena"))
-    cells = [
-        name, *(f"{mean:.1f}" for mean in means), f"{np.mean(means):.1f}",
-        above, *sizes,
-        _share(facts, "moved"), _share(facts, "lost"),
-        str(sum(fact["refused"] for fact in facts)), str(len(rows)),
-    ]  # fmt: skip
-    return f"| {' | '.join(cells)} |"
-
-
-def _share(facts: list[dict], key: str) -> str:
-    """In per cent, of the episodes that have it."""
-    found = [fact[key] for fact in facts if fact.get(key) is not None]
-    return f"{100 * np.mean(found):.0f} %" if found else "-"
-
-
-def parser():
-    p = study_parser("int8_training", __doc__.split("\n")[0], "tinytrain-small-2", DOMAINS)
-    p.add_argument("--forms", default="none@1MB,float32@1MB,int8@256KB,int8@1MB", help="with commas")
-    p.add_argument("--above", metavar="FORM", help="compare with it in the summary (default: the first)")
-    p.add_argument("--policy", default="tinytrain")
-    p.add_argument("--optimizer", choices=sorted(OPTIMIZER_STATES), help="default: that of the policy")
-    p.add_argument("--macs", type=float, default=0.15, help="fraction (default: %(default)s)")
-    p.add_argument("--rates", type=float, default=1.0, help="factor of learning rates (default: %(default)s)")
-    add_episodes(p, 10)
-    add_log(p, adapts=False)
-    return p
-
-
-def main(arguments: list[str] | None = None) -> int:
-    return guarded(run, arguments)
-
-
-def run(arguments: list[str]) -> None:
-    args = parser().parse(arguments)
-    settings = ("forms", "policy", "optimizer", "macs", "rates", *EPISODES)
-    for name in args.forms.split(","):
-        form(name)
-    run_study(args, episode_jobs, settings, run_job, partial(summary, base=args.above))
+OPTIONS = (
+    names_option("--forms", "none@1MB,float32@1MB,int8@256KB,int8@1MB", "with commas", form),
+    option("--above", None, "compare with it in the summary (default: the first)", metavar="FORM"),
+    option("--policy", "tinytrain"),
+    option("--optimizer", None, "default: that of the policy", choices=sorted(OPTIMIZER_STATES)),
+    option("--macs", 0.15, "fraction (default: %(default)s)", type=float),
+    option("--rates", 1.0, "factor of learning rates (default: %(default)s)", type=float),
+    *task_options(),
+    episodes_option(10),
+)
+main = Study(
+    "int8_training", __doc__, "tinytrain-small-2", DOMAINS, each_form(form, facts_of), summary, OPTIONS,
+    ("forms", "policy", "optimizer", "macs", "rates", *TASK), checked=checked,
+)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -19,17 +19,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.random_streams import rng_for
-from tinytrain.base.units import parse_bytes
 from tinytrain.datasets import sample_episode
 from tinytrain.episode.episode import Episode
-from tinytrain.meta.bench.statistics import mean_interval
-from tinytrain.meta.studies.study import add_log, run_study, study_parser
-from tinytrain.pipeline.adapt import adapt
+from tinytrain.meta.bench.sampler import decoded
+from tinytrain.meta.studies.study import (
+    ADAPTS,
+    TASK,
+    Study,
+    adapted,
+    by_pack,
+    chosen,
+    decoded_episode,
+    episodes_option,
+    option,
+    signed,
+    table,
+    task_options,
+    values_of,
+)
 from tinytrain.pipeline.check import check
-from tinytrain.plan.budget import Budget
-from tinytrain.runtime.device import Device
 
 RATES = (0.0, 0.1, 0.2, 0.4)
 OUTLIERS = ("mislabelled", "off-topic")
@@ -73,23 +82,18 @@ def with_outlier(dataset, args, kind: str, index: int) -> tuple[Episode, int]:
         chosen[planted] = rng.choice(np.flatnonzero(support.labels == way))
     else:
         labels[planted] = (labels[planted] + rng.integers(1, way)) % way
-    support = replace(support.take(chosen), labels=labels)
-    return replace(
-        drawn, support=support, query=support.take([]), class_names=drawn.class_names[:way]
-    ), planted
+    support, names = replace(support.take(chosen), labels=labels), drawn.class_names[:way]
+    return replace(drawn, support=support, query=support.take([]), class_names=names), planted
 
 
 def run_noise(network, dataset, args, rate: float, index: int) -> dict:
     """One adaptation with wrong labels: the verdict, and accuracies of what it chose between."""
-    episode = sample_episode(dataset, args.way, args.shots, args.queries, args.seed, index)
+    episode = decoded_episode(network, dataset, args, index)
     rng = rng_for(args.seed, "wrong labels", dataset.name, args.pattern, str(rate), index)
     labels = wrong_labels(episode.support.labels, args.way, rate, args.pattern, rng)
     wrong = np.flatnonzero(labels != episode.support.labels)
-    shape = network.input.shape
-    support = replace(episode.support.held(shape), labels=labels)
-    episode = replace(episode, support=support, query=episode.query.held(shape))
-    report = adapt(network, episode, Budget(parse_bytes(args.budget)), args.policy, index, Device(threads=1))
-    facts = report.to_json()
+    episode = replace(episode, support=replace(episode.support, labels=labels))
+    facts = adapted(network, episode, args, index).to_json()
     guard, a = facts["guard"], facts["accuracy"]
     suspects = [s["index"] for s in guard["suspects"]]
     return {
@@ -109,11 +113,9 @@ def run_noise(network, dataset, args, rate: float, index: int) -> dict:
 def run_outlier(network, dataset, args, kind: str, index: int) -> dict:
     """Whether one wrong image is among the suspects, and at which place of the list."""
     episode, planted = with_outlier(dataset, args, kind, index)
-    episode = replace(episode, support=episode.support.held(network.input.shape))
-    report = adapt(network, episode, Budget(parse_bytes(args.budget)), "none", index, Device(threads=1))
+    report = adapted(network, decoded(episode, network), args, index, "none")
     found = [s.index for s in report.guard.suspects]
-    place = found.index(planted) if planted in found else None
-    return {"place": place, "suspects": len(found)}
+    return {"place": found.index(planted) if planted in found else None, "suspects": len(found)}
 
 
 def run_suspects(network, dataset, args, rate: float, index: int) -> dict:
@@ -133,11 +135,9 @@ def jobs(args) -> list[dict]:
     cases = [f"{args.pattern} {rate}" for rate in RATES] if "noise" in args.parts else []
     cases += OUTLIERS if "outliers" in args.parts else ()
     cases += [f"{NAMED}{rate}" for rate in NAMED_RATES] if "suspects" in args.parts else []
+    packs = args.packs.split(",")
     return [
-        {"pack": pack, "case": case, "episode": k}
-        for k in range(args.episodes)
-        for pack in args.packs.split(",")
-        for case in cases
+        {"pack": p, "case": case, "episode": k} for k in range(args.episodes) for p in packs for case in cases
     ]
 
 
@@ -149,91 +149,65 @@ def run_job(network, dataset, args, case: str, episode: int) -> dict:
     return run_noise(network, dataset, args, float(case.split()[1]), episode)
 
 
+PLANTED = ("pack", "planted", "episodes", "among the suspects", "first", "among the first 3", "others")
+SUSPECTS = ("pack", "wrong labels", "episodes", "named", "wrong of these", "wrong labels found")
+
+
 def summary(rows: list[dict]) -> list[str]:
     """Lines of figures: by pack and case, and over all packs."""
-    columns = ["pack", "wrong labels", "episodes", "refused", *ACCURACIES.values(), *CHANGES.values()]
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    packs = list(dict.fromkeys(r["pack"] for r in rows))
-    for pack in [*packs, "all"]:
-        mine = [r for r in rows if pack in (r["pack"], "all")]
-        for case in dict.fromkeys(r["case"] for r in mine if "accepted" in r):
-            lines.append(_noise_line(pack, case, [r for r in mine if r["case"] == case]))
-    lines += [
-        "",
-        "| pack | planted | episodes | among the suspects | first | among the first 3 | others |",
-        "|---" * 7 + "|",
+    noisy, planted, named = [], [], []
+    for pack, mine in by_pack(rows):
+        for case in sorted(values_of(mine, "case"), key=OUTLIERS.count):
+            some = chosen(mine, case=case)
+            if case in OUTLIERS:
+                planted.append((pack, case, *_outliers(some)))
+            elif case.startswith(NAMED):
+                named.append((pack, f"{float(case.removeprefix(NAMED)):.0%}", *_suspects(some)))
+            else:
+                noisy.append((pack, case, *_noise(some)))
+    header = ("pack", "wrong labels", "episodes", "refused", *ACCURACIES.values(), *CHANGES.values())
+    return [*table(header, noisy), "", *table(PLANTED, planted), "", *table(SUSPECTS, named)]
+
+
+def _suspects(rows: list[dict]) -> list[str]:
+    keys = ("images", "suspects", "wrong", "wrong_suspects")
+    images, named, wrong, both = (sum(r[key] for r in rows) for key in keys)
+    shares = ((named, images), (both, named), (both, wrong))
+    return [str(len(rows)), *(f"{a / b:.1%}" if b else "-" for a, b in shares)]
+
+
+def _noise(rows: list[dict]) -> list[str]:
+    # Where training broke off there is no adapted network: what is left is the unadapted one.
+    points = {
+        key: 100 * np.array([r["unadapted"] if r[key] is None else r[key] for r in rows])
+        for key in ACCURACIES
+    }
+    changes = [points[key] - points[base] for key, base in CHANGES]
+    return [
+        str(len(rows)),
+        f"{np.mean([not r['accepted'] for r in rows]):.1%}",
+        *(f"{values.mean():.1f}" for values in points.values()),
+        *(f"{signed(change)}, {np.percentile(change, WORST):+.1f}" for change in changes),
     ]
-    for pack in [*packs, "all"]:
-        for case in OUTLIERS:
-            found = [r for r in rows if pack in (r["pack"], "all") and r["case"] == case]
-            if found:
-                lines.append(_outlier_line(pack, case, found))
-    lines += [
-        "",
-        "| pack | wrong labels | episodes | named | wrong of these | wrong labels found |",
-        "|---" * 6 + "|",
-    ]
-    for pack in [*packs, "all"]:
-        mine = [r for r in rows if pack in (r["pack"], "all") and r["case"].startswith(NAMED)]
-        for case in dict.fromkeys(r["case"] for r in mine):
-            lines.append(_suspects_line(pack, case, [r for r in mine if r["case"] == case]))
-    return lines
 
 
-def _suspects_line(pack: str, case: str, rows: list[dict]) -> str:
-    images, named, wrong, both = (
-        sum(r[key] for r in rows) for key in ("images", "suspects", "wrong", "wrong_suspects")
-    )
-    shares = [f"{a / b:.1%}" if b else "-" for a, b in ((named, images), (both, named), (both, wrong))]
-    return f"| {pack} | {float(case.removeprefix(NAMED)):.0%} | {len(rows)} | {' | '.join(shares)} |"
-
-
-def _noise_line(pack: str, case: str, rows: list[dict]) -> str:
-    def points(key: str) -> np.ndarray:
-        # Where training broke off there is no adapted network: what is left is the unadapted one.
-        return 100 * np.array([r["unadapted"] if r[key] is None else r[key] for r in rows])
-
-    def change(key: str, base: str) -> str:
-        difference = points(key) - points(base)
-        found = mean_interval(difference)
-        interval = "" if found.half is None else f" ±{found.half:.1f}"
-        return f"{found.mean:+.1f}{interval}, {np.percentile(difference, WORST):+.1f}"
-
-    refused = np.mean([not r["accepted"] for r in rows])
-    means = [f"{points(key).mean():.1f}" for key in ACCURACIES]
-    cells = [pack, case, str(len(rows)), f"{refused:.1%}", *means, *(change(*pair) for pair in CHANGES)]
-    return f"| {' | '.join(cells)} |"
-
-
-def _outlier_line(pack: str, case: str, rows: list[dict]) -> str:
+def _outliers(rows: list[dict]) -> list[str]:
     places = [r["place"] for r in rows]
     fractions = [np.mean([p is not None and p < limit for p in places]) for limit in (np.inf, 1, 3)]
     others = np.mean([r["suspects"] - (r["place"] is not None) for r in rows])
-    shown = " | ".join(f"{fraction:.1%}" for fraction in fractions)
-    return f"| {pack} | {case} | {len(rows)} | {shown} | {others:.1f} |"
+    return [str(len(rows)), *(f"{fraction:.1%}" for fraction in fractions), f"{others:.1f}"]
 
 
-def parser() -> Parser:
-    p = study_parser("label_noise", __doc__.split("\n")[0], "mcunet-5fps", "gtsrb,flowers12,caltech101")
-    add_log(p)
-    p.add_argument("--episodes", type=at_least(1), default=60, help="per pack and case")
-    p.add_argument("--pattern", choices=("symmetric", "pairs"), default="symmetric")
-    p.add_argument("--parts", default="noise,outliers", help="outliers and suspects need no training")
-    p.add_argument("--way", type=at_least(2), default=5)
-    p.add_argument("--shots", type=at_least(1), default=5)
-    p.add_argument("--queries", type=at_least(1), default=15, help="per class")
-    p.add_argument("--seed", type=at_least(0), default=1)
-    return p
-
-
-def main(arguments: list[str] | None = None) -> int:
-    return guarded(run, arguments)
-
-
-def run(arguments: list[str]) -> None:
-    args = parser().parse(arguments)
-    settings = ("policy", "way", "shots", "queries", "budget", "seed")
-    run_study(args, jobs, settings, run_job, summary)
+PACKS = "gtsrb,flowers12,caltech101"
+OPTIONS = (
+    *ADAPTS,
+    episodes_option(60, "per pack and case"),
+    option("--pattern", "symmetric", choices=("symmetric", "pairs")),
+    option("--parts", "noise,outliers", "outliers and suspects need no training"),
+    *task_options(queries=15, seed=1),
+)
+SETTINGS = ("policy", "budget", *TASK)
+main = Study("label_noise", __doc__, "mcunet-5fps", PACKS, run_job, summary, OPTIONS, SETTINGS, jobs)
 
 
 if __name__ == "__main__":

@@ -20,17 +20,23 @@ from itertools import product
 import numpy as np
 
 from tinytrain import kernels as kernel_table
-from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.drift.recent import fitted
 from tinytrain.heads.registry import find_head
 from tinytrain.kernels.blas import one_thread
-from tinytrain.meta.bench.document import Table, table_lines
 from tinytrain.meta.bench.statistics import stratified
-from tinytrain.meta.studies.heads import DOMAINS, indices
+from tinytrain.meta.studies.heads import DOMAINS, embedded, indices
 from tinytrain.meta.studies.strangers import area_under_roc
-from tinytrain.meta.studies.study import add_log, run_study, study_parser
-from tinytrain.pipeline.check import embed
-from tinytrain.runtime.device import Device
+from tinytrain.meta.studies.study import (
+    Study,
+    by_pack,
+    chosen,
+    episodes_option,
+    number,
+    option,
+    percent,
+    table,
+    task_options,
+)
 
 HEAD = "oselm-ae"
 AREAS = ("score", "to mean", "to closest", "before", "after")
@@ -43,28 +49,12 @@ def run_job(network, dataset, args, shots: int) -> dict:
     for episode in range(args.episodes):
         (support, labels), (queries, truth) = indices(dataset, args, shots, episode)
         sides.append((support[labels == 0], queries[truth == 0], queries[truth > 0]))
-    every = embedded(network, dataset, {i for three in sides for side in three for i in side.tolist()})
+    every = embedded(network, dataset, np.concatenate([side for three in sides for side in three]))
     with one_thread(), np.errstate(all="ignore"):
         for three in sides:
-            values = judged(*(np.stack([every[i] for i in side.tolist()]) for side in three))
-            for name, value in values.items():
+            for name, value in judged(*(every[side] for side in three)).items():
                 found[name].append(round(value, 3))
     return found
-
-
-KNOWN: dict[tuple[str, str], dict[int, np.ndarray]] = {}  # embeddings by network, dataset and image
-
-
-def embedded(network, dataset, images: set[int]) -> dict[int, np.ndarray]:
-    """Unit embeddings (d,) by the number of the image: those of `images`, and maybe others."""
-    known = KNOWN.setdefault((network.digest, dataset.name), {})
-    new = sorted(images - known.keys())
-    if new:
-        print(f"\n{dataset.name}: {len(new)} images", file=sys.stderr, flush=True)
-        known.update(
-            zip(new, embed(network, dataset.images([np.array(new)]), Device(threads=1)), strict=True)
-        )
-    return known
 
 
 def judged(normal: np.ndarray, own: np.ndarray, others: np.ndarray) -> dict[str, float]:
@@ -96,52 +86,32 @@ def to_closest(normal: np.ndarray):
 
 
 def jobs(args) -> list[dict]:
-    return [
-        {"pack": pack, "shots": k}
-        for pack, k in product(args.packs.split(","), map(int, args.shots.split(",")))
-    ]
+    pairs = product(args.packs.split(","), map(int, args.shots.split(",")))
+    return [{"pack": pack, "shots": k} for pack, k in pairs]
 
 
 def summary(rows: list[dict]) -> list[str]:
     """A line for each number of images and pack, and for all packs, in percent."""
     lines = []
     for shots in sorted({row["shots"] for row in rows}):
-        some = [row for row in rows if row["shots"] == shots]
-        for pack in (*dict.fromkeys(row["pack"] for row in some), "all"):
-            mine = [row for row in some if pack in (row["pack"], "all")]
-            lines.append((str(shots), pack, *(_mean(mine, name) for name in (*AREAS, *RATES)), _gain(mine)))
+        for pack, mine in by_pack(chosen(rows, shots=shots)):
+            means = (percent([np.mean(row[name]) for row in mine]) for name in (*AREAS, *RATES))
+            # By how much the area of the score is above that of the distance to the mean, paired.
+            gain = stratified([100 * np.subtract(row["score"], row["to mean"]) for row in mine])
+            lines.append((str(shots), pack, *means, gain.text(2, signed=True)))
     header = ("images", "pack", *(f"area, {name}" for name in AREAS), *RATES, "score above to mean")
-    return [table_lines(Table(header, tuple(lines)))]
+    return table(header, lines)
 
 
-def _mean(rows: list[dict], name: str) -> str:
-    return f"{100 * np.mean([np.mean(row[name]) for row in rows]):.1f}"
-
-
-def _gain(rows: list[dict]) -> str:
-    """By how much the area of the score is above that of the distance to the mean, in the same episodes."""
-    found = stratified([np.subtract(row["score"], row["to mean"]) for row in rows])
-    return f"{100 * found.mean:+.2f}" + ("" if found.half is None else f" ±{100 * found.half:.2f}")
-
-
-def parser() -> Parser:
-    p = study_parser("normal", __doc__.split("\n")[0], "tinytrain-small", DOMAINS)
-    add_log(p, adapts=False)
-    p.add_argument("--shots", default="1,5,10", help="images of the normal class, comma-separated")
-    p.add_argument("--way", type=at_least(2), default=5, help="classes of an episode, one of them normal")
-    p.add_argument("--episodes", type=at_least(1), default=60, help="per pack and number of images")
-    p.add_argument("--queries", type=at_least(2), default=10, help="per class")
-    p.add_argument("--seed", type=at_least(0), default=27)
-    return p
-
-
-def main(arguments: list[str] | None = None) -> int:
-    return guarded(run, arguments)
-
-
-def run(arguments: list[str]) -> None:
-    args = parser().parse(arguments)
-    run_study(args, jobs, ("way", "queries", "episodes", "seed", "packs"), run_job, summary)
+OPTIONS = (
+    option("--shots", "1,5,10", "images of the normal class, comma-separated"),
+    number("--way", 5, "classes of an episode, one of them normal", least=2),
+    episodes_option(60, "per pack and number of images"),
+    number("--queries", 10, "per class", least=2),
+    task_options(seed=27)[-1],
+)
+SETTINGS = ("way", "queries", "episodes", "seed", "packs")
+main = Study("normal", __doc__, "tinytrain-small", DOMAINS, run_job, summary, OPTIONS, SETTINGS, jobs)
 
 
 if __name__ == "__main__":

@@ -16,24 +16,25 @@ import re
 import sys
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
-import numpy as np
-
-from tinytrain.base.console import Parser, guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_bytes, parse_fraction
-from tinytrain.meta.bench.statistics import stratified
 from tinytrain.meta.studies.study import (
-    EPISODES,
-    add_episodes,
-    add_log,
-    decoded_episode,
-    episode_jobs,
-    read_log,
-    run_study,
-    study_parser,
+    ADAPTS,
+    DOMAINS,
+    TASK,
+    Study,
+    compared_with,
+    each_form,
+    episodes_option,
+    fact,
+    form_table,
+    mean_of_packs,
+    names_option,
+    option,
+    read_study,
+    task_options,
 )
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
@@ -44,7 +45,6 @@ from tinytrain.policies.registry import find_policy, policy_for
 from tinytrain.policies.tinytrain import extent
 from tinytrain.runtime.device import Device
 
-DOMAINS = "pacs_photo,caltech101,tiny_imagenet200,signs,glyphs,textures,leaves,fsdd_logmel"  # no targets
 FORMS = "double40@15%,single40@15%,double40@30%,single40@30%"
 PASSES = {"single": True, "double": False}
 PATTERN = re.compile(r"(?:policy|(single|double)(\d+)(?:x([\d.]+))?)@(.+)")
@@ -86,30 +86,24 @@ def form(name: str) -> Form:
     return found
 
 
-def run_job(network: Network, dataset, args, episode: int) -> dict:
-    drawn = decoded_episode(network, dataset, args, episode)
-    policy, found = policy_for(find_policy(args.policy), args.way), {}
-    for name in args.forms.split(","):
-        each = form(name)
-        budget = Budget(parse_bytes(args.budget), each.macs)
-        start = time.process_time()
-        report = adapt(network, drawn, budget, each.policy(policy), episode, Device(threads=1), force=True)
-        seconds = time.process_time() - start
-        facts = report.to_json()
-        found[name] = {
-            "accuracy": facts["accuracy"]["after"],
-            "before": facts["accuracy"]["before"],
-            "executed": facts["macs"]["total"],
-            "seconds": seconds,
-        }
-    return {"forms": found}
+def facts_of(network: Network, drawn, args, form: Form, episode: int) -> dict:
+    policy = form.policy(policy_for(find_policy(args.policy), args.way))
+    budget, start = Budget(parse_bytes(args.budget), form.macs), time.process_time()
+    report = adapt(network, drawn, budget, policy, episode, Device(threads=1), force=True)
+    seconds, facts = time.process_time() - start, report.to_json()
+    return {
+        "accuracy": facts["accuracy"]["after"],
+        "before": facts["accuracy"]["before"],
+        "executed": facts["macs"]["total"],
+        "seconds": seconds,
+    }
 
 
 def beside(rows: list[dict], others: list[dict]) -> list[dict]:
     """Those of `rows` whose episode is among `others`, with their forms as well, which come first."""
 
     def episode(row: dict) -> tuple:
-        same = (row["settings"][name] for name in (*EPISODES, "policy", "budget", "backbone"))
+        same = (row["settings"][name] for name in (*TASK, "policy", "budget", "backbone"))
         return (row["pack"], row["episode"], *same)
 
     older: dict[tuple, dict] = {}
@@ -123,56 +117,36 @@ def summary(rows: list[dict], base: str | None = None, others: list[dict] | None
     rows = rows if others is None else beside(rows, others)
     if not rows:
         return ["no episode is in both logs"]
-    packs, names = list(dict.fromkeys(row["pack"] for row in rows)), list(rows[0]["forms"])
-    base = base or names[0]
-    columns = ["form", *packs, "mean", f"above {base}", "executed, G", f"of {base}", "seconds", "episodes"]
-    lines = [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns)]
-    return lines + [_line(rows, packs, name, base) for name in names]
+    base = compared_with(rows, base)
+
+    def mean(name: str, key: str) -> float:
+        return mean_of_packs(rows, fact(name, key))
+
+    more = {
+        "executed, G": lambda name: f"{mean(name, 'executed') / 1e9:.1f}",
+        f"of {base}": lambda name: f"{mean(name, 'executed') / mean(base, 'executed'):.0%}",
+        "seconds": lambda name: f"{mean(name, 'seconds'):.2f}",
+        "episodes": lambda name: str(len(rows)),
+    }
+    return form_table(rows, base, more)
 
 
-def _values(rows: list[dict], pack: str, name: str, key: str) -> np.ndarray:
-    return np.array([row["forms"][name][key] for row in rows if row["pack"] == pack])
+def checked(args) -> dict:
+    return {"base": args.above, "others": read_study(args.before) if args.before else None}
 
 
-def _line(rows: list[dict], packs: list[str], name: str, base: str) -> str:
-    mine, others = (
-        {key: [_values(rows, p, form, key) for p in packs] for key in ("accuracy", "executed", "seconds")}
-        for form in (name, base)
-    )
-    above = stratified([100 * (a - b) for a, b in zip(mine["accuracy"], others["accuracy"], strict=True)])
-    means = [100 * values.mean() for values in mine["accuracy"]]
-    executed, before = (np.mean([v.mean() for v in each["executed"]]) for each in (mine, others))
-    seconds = np.mean([v.mean() for v in mine["seconds"]])
-    cells = [
-        name, *(f"{mean:.1f}" for mean in means), f"{np.mean(means):.1f}",
-        f"{above.mean:+.2f} ±" + ("-" if above.half is None else f"{above.half:.2f}"),
-        f"{executed / 1e9:.1f}", f"{executed / before:.0%}", f"{seconds:.2f}", str(len(rows)),
-    ]  # fmt: skip
-    return f"| {' | '.join(cells)} |"
-
-
-def parser() -> Parser:
-    p = study_parser("operations", __doc__.split("\n")[0], "tinytrain-small-2", DOMAINS)
-    p.add_argument("--forms", default=FORMS, help="with commas")
-    p.add_argument("--above", metavar="FORM", help="compare with it in the summary (default: the first)")
-    p.add_argument("--before", type=Path, metavar="LOG", help="log of another version, for the summary")
-    add_episodes(p, 10)
-    add_log(p)
-    return p
-
-
-def main(arguments: list[str] | None = None) -> int:
-    return guarded(run, arguments)
-
-
-def run(arguments: list[str]) -> None:
-    args = parser().parse(arguments)
-    settings = ("forms", "policy", "budget", *EPISODES)
-    for name in args.forms.split(","):
-        form(name)
-    others = read_log(args.before, required=True) if args.before else None
-    shown = partial(summary, base=args.above, others=others)
-    run_study(args, episode_jobs, settings, run_job, shown)
+OPTIONS = (
+    *ADAPTS,
+    names_option("--forms", FORMS, "with commas", form),
+    option("--above", None, "compare with it in the summary (default: the first)", metavar="FORM"),
+    option("--before", None, "log of another version, for the summary", type=Path, metavar="LOG"),
+    *task_options(),
+    episodes_option(10),
+)
+main = Study(
+    "operations", __doc__, "tinytrain-small-2", DOMAINS, each_form(form, facts_of), summary, OPTIONS,
+    ("forms", "policy", "budget", *TASK), checked=checked,
+)  # fmt: skip
 
 
 if __name__ == "__main__":

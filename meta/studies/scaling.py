@@ -18,14 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tinytrain.base.console import Parser, at_least, guarded
+from tinytrain.base.console import at_least
 from tinytrain.base.errors import UsageError
 from tinytrain.base.files import write_bytes
 from tinytrain.base.svg import COLOURS, line, page
 from tinytrain.base.units import parse_bytes
-from tinytrain.datasets import sample_episode
 from tinytrain.meta.axes import HEIGHT, WIDTH, Frame, across, labels, mark, upwards
-from tinytrain.meta.studies.study import add_log, read_log, run_study, study_parser
+from tinytrain.meta.studies.study import Study, decoded_episode, number, option, table, values_of
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget
@@ -77,8 +76,7 @@ def all_steps(policy: Policy, steps: int = Recipe.steps) -> Policy:
 
 
 def run_job(network: Network, dataset, args, budget: str, way: int, shots: int) -> dict:
-    episode = sample_episode(dataset, way, shots, 0, args.seed)
-    episode = replace(episode, support=episode.support.held(network.input.shape))
+    episode = decoded_episode(network, dataset, args, way=way, shots=shots, queries=0)
     policy, limit, seconds = all_steps(find_policy(args.policy)), Budget(parse_bytes(budget)), []
     for _ in range(args.repeats):
         start = time.process_time()
@@ -134,29 +132,33 @@ SIDES = "each image up to 50", "farthest", "each image beyond", "farthest"
 HEADINGS = ("budget", "varies", "cost", *SIDES, *map(str, SHOWN))
 
 
-def summary(rows: list[dict]) -> list[str]:
+def summary(rows: list[dict], plot: Path | None = None) -> list[str]:
     """For each series and cost: slopes per image, how far the farthest cost is from its line, some costs."""
-    lines = [f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS)]
-    for budget in dict.fromkeys(row["budget"] for row in rows):
-        for varies in SERIES:
-            mine = series(rows, budget, varies)
-            for cost in COSTS:
-                every = dict(points(mine, varies, cost))
-                cells = [budget, varies, cost.title]
-                for whole in (True, False):
-                    fit = fitted(points(mine, varies, cost, whole))
-                    cells += [f"{fit.slope / FIXED:.3g}", f"{fit.farthest:.1%}"] if fit else ["-", "-"]
-                cells += [f"{every[n]:.3g}" if n in every else "-" for n in SHOWN]
-                lines.append(f"| {' | '.join(cells)} |")
-    return lines
+    body = []
+    for budget, varies in pairs(rows):
+        mine = series(rows, budget, varies)
+        for cost in COSTS:
+            every = dict(points(mine, varies, cost))
+            cells = [budget, varies, cost.title]
+            for whole in (True, False):
+                fit = fitted(points(mine, varies, cost, whole))
+                cells += [f"{fit.slope / FIXED:.3g}", f"{fit.farthest:.1%}"] if fit else ["-", "-"]
+            body.append([*cells, *(f"{every[n]:.3g}" if n in every else "-" for n in SHOWN)])
+    if plot:
+        write_bytes(plot, drawing(rows).encode())
+    return table(HEADINGS, body)
+
+
+def pairs(rows: list[dict]) -> list[tuple[str, str]]:
+    """Each budget with what varies."""
+    return [(budget, varies) for budget in values_of(rows, "budget") for varies in SERIES]
 
 
 def drawing(rows: list[dict]) -> str:
     """One plot above the other for each cost: a curve for each series, lines fitted to it."""
-    names = [(b, v) for b in dict.fromkeys(row["budget"] for row in rows) for v in SERIES]
-    parts: list[str] = []
-    for number, cost in enumerate(COSTS):
-        parts += _plot(rows, names, cost, Frame(number * HEIGHT))
+    names, parts = pairs(rows), []
+    for place, cost in enumerate(COSTS):
+        parts += _plot(rows, names, cost, Frame(place * HEIGHT))
     return page(parts, WIDTH, HEIGHT * len(COSTS), "cost of an adaptation against its shots and its classes")
 
 
@@ -167,42 +169,37 @@ def _plot(rows: list[dict], names: Sequence[tuple[str, str]], cost: Cost, frame:
     y = upwards(0, max(c for _, c in every), frame)
     ticks = [(n, f"{n:g}") for n in x.ticks()]
     parts = frame.axes(x, y, f"shots of {FIXED} classes, or classes of {FIXED} shots", cost.title, ticks)
-    for number, (name, curve) in enumerate(found.items()):
+    for place, (name, curve) in enumerate(found.items()):
         for whole in (True, False):
             part = points(series(rows, *name), name[1], cost, whole)
             if fit := fitted(part):
                 ends = [(x.at(n), y.at(fit.at(n))) for n in (part[0][0], part[-1][0])]
-                parts.append(line(ends, COLOURS[number % len(COLOURS)], stroke_width=1.5))
-        parts += [mark(number, x.at(n), y.at(c)) for n, c in curve]
+                parts.append(line(ends, COLOURS[place % len(COLOURS)], stroke_width=1.5))
+        parts += [mark(place, x.at(n), y.at(c)) for n, c in curve]
     last = [(x.at(curve[-1][0]), y.at(curve[-1][1])) for curve in found.values()]
     return parts + labels(last, [f"{varies}, {budget}" for budget, varies in names], frame)
 
 
-def parser() -> Parser:
-    p = study_parser("scaling", __doc__.split("\n")[0], "mcunet-5fps", "tiny_imagenet200")
-    p.add_argument("--counts", default=COUNTS, help="shots, and classes, with commas; default: %(default)s")
-    p.add_argument("--budgets", default="1MB,64MB", help="with commas; default: %(default)s")
-    p.add_argument("--repeats", type=at_least(1), default=3, help="of every adaptation; default: %(default)s")
-    p.add_argument("--policy", default="tinytrain")
-    p.add_argument("--seed", type=at_least(0), default=7)
-    p.add_argument("--plot", type=Path, default=None, metavar="FILE", help="also draw the log (.svg)")
-    add_log(p, adapts=False)
-    return p
-
-
-def main(arguments: list[str] | None = None) -> int:
-    return guarded(run, arguments)
-
-
-def run(arguments: list[str]) -> None:
-    args = parser().parse(arguments)
+def checked(args) -> dict:
     if args.plot and args.plot.suffix != ".svg":
         raise UsageError("plot-kind", f"{str(args.plot)!r} must end in .svg")
     if args.plot and not args.out:
         raise UsageError("usage", "--plot draws a log; name it with --out")
-    run_study(args, jobs, ("policy", "seed"), run_job, summary)
-    if args.plot:
-        write_bytes(args.plot, drawing(read_log(args.out)).encode())
+    return {"plot": args.plot}
+
+
+OPTIONS = (
+    option("--counts", COUNTS, "shots, and classes, with commas; default: %(default)s"),
+    option("--budgets", "1MB,64MB", "with commas; default: %(default)s"),
+    number("--repeats", 3, "of every adaptation; default: %(default)s"),
+    option("--policy", "tinytrain"),
+    number("--seed", 7, least=0),
+    option("--plot", None, "also draw the log (.svg)", type=Path, metavar="FILE"),
+)
+main = Study(
+    "scaling", __doc__, "mcunet-5fps", "tiny_imagenet200", run_job, summary, OPTIONS, ("policy", "seed"),
+    jobs, checked,
+)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -14,8 +14,9 @@ import subprocess
 import sys
 import time
 
-from tinytrain.base.console import Parser, at_least, guarded
+from tinytrain.base.console import guarded
 from tinytrain.base.errors import UsageError
+from tinytrain.meta.studies.study import number, option, parser_of, table
 
 README = "adapt --shots 5 --budget 1MB"
 # The last line on stderr is [[seconds, of processor time] of the first kernel, the same of the end].
@@ -57,11 +58,11 @@ def times_of(command: list[str]) -> list[list[float]]:
     return times
 
 
-def parser() -> Parser:
-    p = Parser(prog="python -m tinytrain.meta.studies.start", description=__doc__.split("\n")[0])
-    p.add_argument("--runs", type=at_least(1), default=7, help="counted runs (default: %(default)s)")
-    p.add_argument("--command", default=README, help="of tinytrain (default: %(default)s)")
-    return p
+def parser():
+    runs = number("--runs", 7, "counted runs (default: %(default)s)")
+    return parser_of(
+        "start", __doc__, runs, option("--command", README, "of tinytrain (default: %(default)s)")
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -73,10 +74,11 @@ def run(arguments: list[str]) -> None:
     command = shlex.split(given.command)
     times_of(command)
     rows = [times_of(command) for _ in range(given.runs)]
-    print("| seconds, least and median | passed | of processor time |\n|---|---|---|")
+    body = []
     for k, name in enumerate(("to the first kernel", "to the end")):
         cells = ([row[k][clock] for row in rows] for clock in (0, 1))
-        print(f"| {name} | {' | '.join(f'{min(c):.2f}, {statistics.median(c):.2f}' for c in cells)} |")
+        body.append((name, *(f"{min(c):.2f}, {statistics.median(c):.2f}" for c in cells)))
+    print("\n".join(table(("seconds, least and median", "passed", "of processor time"), body)))
 
 
 if __name__ == "__main__":

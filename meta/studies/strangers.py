@@ -19,22 +19,27 @@ from dataclasses import replace
 
 import numpy as np
 
-from tinytrain.base.console import at_least, guarded
 from tinytrain.base.random_streams import rng_for
-from tinytrain.base.units import parse_bytes
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.delta.delta import Delta
 from tinytrain.heads.head import UNCERTAIN, UNKNOWN
 from tinytrain.heads.strangers import LOST, energy
-from tinytrain.meta.bench.document import Table, table_lines
-from tinytrain.meta.studies.study import add_log, run_study, study_parser
-from tinytrain.pipeline.adapt import adapt
-from tinytrain.plan.budget import Budget
-from tinytrain.runtime.device import Device
+from tinytrain.meta.studies.study import (
+    ADAPTS,
+    TARGETS,
+    Study,
+    adapted,
+    by_pack,
+    chosen,
+    episodes_option,
+    option,
+    percent,
+    table,
+    task_options,
+)
 from tinytrain.runtime.predict import Predictor
 
-PACKS = "gtsrb,omniglot,flowers12,dtd10,pacs_sketch"
 OUTSIDE = 2  # classes of a pack that are not in the episode
 BINS = 10
 REJECT = 0.6
@@ -54,8 +59,7 @@ def run_job(network, dataset: Dataset, args, shots: int, episode: int) -> dict:
     support, query = (s.take(np.flatnonzero(s.labels < args.way)) for s in sides)
     outside = drawn.query.take(np.flatnonzero(drawn.query.labels >= args.way))
     known = replace(drawn, support=support, query=query, class_names=drawn.class_names[: args.way])
-    budget = Budget(parse_bytes(args.budget))
-    report = adapt(network, known, budget, args.policy, episode, Device(threads=1))
+    report = adapted(network, known, args, episode)
     delta, predictor = report.delta, Predictor(network, report.delta)
     embedded = {"own": predictor.embed(query), "same": predictor.embed(outside)}
     embedded["other"] = np.concatenate([predictor.embed(i) for i in others(dataset, args, episode)])
@@ -71,11 +75,11 @@ def run_job(network, dataset: Dataset, args, shots: int, episode: int) -> dict:
 
 def others(dataset: Dataset, args, episode: int):
     """Images of the other packs, twice as many as a class has queries, of all packs about as many."""
-    names = [name for name in args.packs.split(",") if open_dataset(name, args.data).name != dataset.name]
+    packs = [open_dataset(name, args.data) for name in args.packs.split(",")]
+    packs = [pack for pack in packs if pack.name != dataset.name]
     rng = rng_for(args.seed, "strangers", dataset.name, episode)
-    for k, name in enumerate(names):
-        pack = open_dataset(name, args.data)
-        few = -(-(2 * args.queries - k) // len(names))
+    for k, pack in enumerate(packs):
+        few = -(-(2 * args.queries - k) // len(packs))
         yield pack.images([rng.choice(len(pack.labels), few, replace=False).tolist()])
 
 
@@ -114,8 +118,7 @@ def calibration_error(rows: list[dict]) -> tuple[float, float, float]:
 
 def jobs(args) -> list[dict]:
     """Every pack gets as many episodes with each number of shots, in the order in which they are run."""
-    shots = [int(k) for k in args.shots.split(",")]
-    packs = args.packs.split(",")
+    shots, packs = [int(k) for k in args.shots.split(",")], args.packs.split(",")
     return [{"pack": p, "shots": k, "episode": e} for e in range(args.episodes) for k in shots for p in packs]
 
 
@@ -129,56 +132,38 @@ def summary(rows: list[dict]) -> list[str]:
     """A line for each number of shots, pack and kind of stranger, and for all packs together."""
     lines = []
     for shots in sorted({row["shots"] for row in rows}, reverse=True):
-        some = [row for row in rows if row["shots"] == shots]
-        for pack in (*dict.fromkeys(row["pack"] for row in some), "all"):
-            mine = [row for row in some if pack in (row["pack"], "all")]
-            lines += [_line(shots, pack, mine, (kind,)) for kind in KINDS]
-            if pack == "all":
-                lines.append(_line(shots, pack, mine, KINDS))
-    return [table_lines(Table(HEADER, tuple(lines)))]
+        for pack, mine in by_pack(chosen(rows, shots=shots)):
+            kinds = [(kind,) for kind in KINDS] + ([KINDS] if pack == "all" else [])
+            lines += [(str(shots), pack, *_line(mine, some)) for some in kinds]
+    return table(HEADER, lines)
 
 
-def _line(shots: int, pack: str, rows: list[dict], kinds: tuple[str, ...]) -> tuple[str, ...]:
+def _line(rows: list[dict], kinds: tuple[str, ...]) -> tuple[str, ...]:
     error, confidence, accuracy = calibration_error(rows)
 
     def fraction(kinds, what: str) -> str:
         parts = [[sum(r[kind][key] for r in rows) for key in (what, "n")] for kind in kinds]
-        return _percent(np.mean([found / n for found, n in parts]))
+        return percent([found / n for found, n in parts])
 
     def mean(what: str) -> str:
-        return _percent(np.mean([row[kind][what] for row in rows for kind in kinds]))
+        return percent([row[kind][what] for row in rows for kind in kinds])
 
-    own, name = ("own",), " and ".join(kinds)
+    own = ("own",)
     return (
-        str(shots), pack, str(len(rows)), _percent(accuracy), _percent(confidence), _percent(error),
-        fraction(own, "refused"),
-        fraction(own, "uncertain"), name, mean("area"), fraction(kinds, "refused"), mean("at a tenth"),
-        fraction(kinds, "below"), fraction(own, "below"),
+        str(len(rows)), percent(accuracy), percent(confidence), percent(error), fraction(own, "refused"),
+        fraction(own, "uncertain"), " and ".join(kinds), mean("area"), fraction(kinds, "refused"),
+        mean("at a tenth"), fraction(kinds, "below"), fraction(own, "below"),
     )  # fmt: skip
 
 
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f}"
-
-
-def parser():
-    p = study_parser("strangers", __doc__.split("\n")[0], "tinytrain-small", PACKS)
-    add_log(p)
-    p.add_argument("--episodes", type=at_least(1), default=24, help="per pack and number of shots")
-    p.add_argument("--way", type=at_least(2), default=5)
-    p.add_argument("--shots", default="5,1", help="comma-separated")
-    p.add_argument("--queries", type=at_least(1), default=8, help="per class")
-    p.add_argument("--seed", type=at_least(0), default=27)
-    return p
-
-
-def main(arguments: list[str] | None = None) -> int:
-    return guarded(run, arguments)
-
-
-def run(arguments: list[str]) -> None:
-    args = parser().parse(arguments)
-    run_study(args, jobs, ("policy", "way", "queries", "budget", "seed", "packs"), run_job, summary)
+OPTIONS = (
+    *ADAPTS,
+    episodes_option(24, "per pack and number of shots"),
+    option("--shots", "5,1", "comma-separated"),
+    *(o for o in task_options(queries=8, seed=27) if o[0] != "--shots"),
+)
+SETTINGS = ("policy", "way", "queries", "budget", "seed", "packs")
+main = Study("strangers", __doc__, "tinytrain-small", TARGETS, run_job, summary, OPTIONS, SETTINGS, jobs)
 
 
 if __name__ == "__main__":

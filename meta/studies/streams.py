@@ -1,16 +1,15 @@
 """Streams of embeddings of a data set: images as they are, and as a camera in trouble would see them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import numpy as np
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.datasets import sample_episode
 from tinytrain.datasets.corruptions import CORRUPTIONS, blurred, darkened, noisy, rotated
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.episode.episode import Images
+from tinytrain.meta.studies.heads import indices
 from tinytrain.pipeline.check import embed
 from tinytrain.runtime.device import Device
 
@@ -71,27 +70,19 @@ def pool(network, dataset: Dataset) -> Pool:
         read=lambda i, size: i,
     )
 
-    def changed(i: int, size, change) -> np.ndarray:
-        image = dataset.read(int(rows[i]), size)
-        return change(image, rng_for(0, "a change of", dataset.name, int(rows[i]))) if change else image
+    def embedded(change) -> np.ndarray:
+        def read(i: int, size) -> np.ndarray:
+            image = dataset.read(int(rows[i]), size)
+            return change(image, rng_for(0, "a change of", dataset.name, int(rows[i]))) if change else image
 
-    shown = {CLEAN: None, **CHANGES}
-    return Pool(some, {name: _embeddings(network, rows, changed, change) for name, change in shown.items()})
+        images = Images(np.zeros(len(rows), np.int32), some.names, read)
+        return embed(network, images, Device(threads=1))
 
-
-def _embeddings(network, rows: Sequence[int], changed, change) -> np.ndarray:
-    def read(i: int, size) -> np.ndarray:
-        return changed(i, size, change)
-
-    images = Images(np.zeros(len(rows), np.int32), tuple(map(str, rows)), read)
-    return embed(network, images, Device(threads=1))
+    return Pool(some, {name: embedded(change) for name, change in {CLEAN: None, **CHANGES}.items()})
 
 
 def task(found: Pool, args, episode: int) -> Task:
     """An episode of the images of a pool, with the `way`, `shots`, `queries` and `seed` of `args`."""
-    drawn = sample_episode(found.images, args.way, args.shots, args.queries, args.seed, episode)
-    support, query = (
-        np.array([side.read(i, 0) for i in range(len(side))]) for side in (drawn.support, drawn.query)
-    )
-    queries = tuple(query[drawn.query.labels == k] for k in range(args.way))
-    return Task(found, found.embeddings[CLEAN][support], drawn.support.labels, queries)
+    (support, labels), (query, truth) = indices(found.images, args, args.shots, episode)
+    queries = tuple(query[truth == k] for k in range(args.way))
+    return Task(found, found.embeddings[CLEAN][support], labels, queries)

@@ -1,139 +1,282 @@
-"""What studies share: options, and a log with a line for each job, so that a run that was stopped goes on."""
+"""The runner of all studies: options, a resumable log with a line for each job, and tables."""
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from tinytrain.backbones.load import load_backbone
-from tinytrain.base.console import Parser, at_least
-from tinytrain.base.errors import StorageError
-from tinytrain.base.files import read_bytes
+from tinytrain.base.console import Parser, at_least, guarded
+from tinytrain.base.units import parse_bytes
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode.episode import Episode
 from tinytrain.meta.bench.codehash import code_hash
-from tinytrain.meta.run_log import JsonLines, whole_lines
+from tinytrain.meta.bench.sampler import decoded
+from tinytrain.meta.bench.statistics import Interval, mean_interval, stratified
+from tinytrain.meta.run_log import any_row, opened, read_log
 from tinytrain.network.network import Network
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.plan.budget import Budget
+from tinytrain.report import Report
+from tinytrain.runtime.device import Device
 
-LARGEST_LOG = 10**9  # bytes
-
-
-def study_parser(name: str, description: str, backbone: str, packs: str) -> Parser:
-    """A parser with the options of every study; `backbone` and comma-separated `packs` are defaults."""
-    p = Parser(prog=f"python -m tinytrain.meta.studies.{name}", description=description)
-    p.add_argument("--backbone", default=backbone, help="model file, published checkpoint or name")
-    p.add_argument("--data", default=None, help="folder of the packs (default: $TINYTRAIN_DATA)")
-    p.add_argument("--packs", default=packs, help="comma-separated packs, domains or folders")
-    return p
+Option = tuple[str, dict]  # the arguments of add_argument
+Rows = list[dict]
+TARGETS = "gtsrb,omniglot,flowers12,dtd10,pacs_sketch"  # the packs of the benchmarks
+DOMAINS = "pacs_photo,caltech101,tiny_imagenet200,signs,glyphs,textures,leaves,fsdd_logmel"  # no targets
 
 
-def add_log(parser: Parser, adapts: bool = True) -> None:
-    """The options of a study whose jobs are logged, and `adapts` networks."""
-    if adapts:
-        parser.add_argument("--policy", default="tinytrain")
-        parser.add_argument("--budget", default="1MB")
-    parser.add_argument("--out", type=Path, default=None, help="log of finished jobs (JSON lines)")
-    parser.add_argument(
-        "--summary",
-        nargs="?",
-        const="",
-        metavar="PACKS",
-        help="only print the figures of the log, of all packs in it",
+def option(flag: str, default=None, text: str | None = None, **more) -> Option:
+    return flag, {"default": default, "help": text, **more}
+
+
+def number(flag: str, default: int, text: str | None = None, least: int = 1) -> Option:
+    return option(flag, default, text, type=at_least(least))
+
+
+def names_option(flag: str, default: str, text: str, known: Callable[[str], object], *others: str) -> Option:
+    """Names with commas. `known`, which raises UsageError, looks at each of them but the `others`."""
+
+    def checked(names: str) -> str:
+        for name in set(names.split(",")).difference(others):
+            known(name)
+        return names
+
+    return option(flag, default, text, type=checked)
+
+
+ADAPTS = (option("--policy", "tinytrain"), option("--budget", "1MB"))
+TASK = ("way", "shots", "queries", "seed")  # what all rows of a run have in common
+
+
+def task_options(queries: int = 10, seed: int = 7) -> tuple[Option, ...]:
+    return (
+        number("--way", 5, least=2),
+        number("--shots", 5, "per class (default: %(default)s)"),
+        number("--queries", queries, "per class (default: %(default)s)"),
+        number("--seed", seed, least=0),
     )
 
 
-def add_episodes(parser: Parser, count: int) -> None:
-    """The options of a study of random episodes; `count` of them per pack is the default."""
-    parser.add_argument("--way", type=at_least(2), default=5)
-    parser.add_argument("--shots", type=at_least(1), default=5, help="per class (default: %(default)s)")
-    parser.add_argument("--queries", type=at_least(1), default=10, help="per class (default: %(default)s)")
-    parser.add_argument("--episodes", type=at_least(1), default=count, help="per pack (default: %(default)s)")
-    parser.add_argument("--seed", type=at_least(0), default=7)
+def episodes_option(count: int, text: str = "per pack") -> Option:
+    return number("--episodes", count, f"{text} (default: %(default)s)")
 
 
-EPISODES = ("way", "shots", "queries", "seed")  # what all rows of a run have in common
+def network_options(backbone: str, packs: str) -> tuple[Option, ...]:
+    return (
+        option("--backbone", backbone, "model file, published checkpoint or name"),
+        option("--data", None, "folder of the packs (default: $TINYTRAIN_DATA)"),
+        option("--packs", packs, "comma-separated packs, domains or folders"),
+    )
 
 
-def episode_jobs(args) -> list[dict]:
+def parser_of(name: str, text: str, *options: Option) -> Parser:
+    """The parser of the script `name`, whose docstring is `text`."""
+    p = Parser(prog=f"python -m tinytrain.meta.studies.{name}", description=text.split("\n")[0])
+    for flag, how in options:
+        p.add_argument(flag, **how)
+    return p
+
+
+def episode_jobs(args) -> Rows:
     """A job for every episode of every pack, the first episodes of all packs first."""
     return [{"pack": pack, "episode": k} for k in range(args.episodes) for pack in args.packs.split(",")]
 
 
-def decoded_episode(network: Network, dataset, args, episode: int) -> Episode:
-    """Episode number `episode` by the options of `add_episodes`, with all images decoded for `network`."""
-    drawn = sample_episode(dataset, args.way, args.shots, args.queries, args.seed, episode)
-    shape = network.input.shape
-    return replace(drawn, support=drawn.support.held(shape), query=drawn.query.held(shape))
+@dataclass(frozen=True)
+class Study:
+    """A comparison whose jobs are lines of a log, so that a run which was stopped goes on.
+
+    A job is a dict with "pack" and others; ``run(network, dataset, args, **others)`` returns its findings.
+    ``summary(rows, **checked(args))`` are the lines that show all rows of a run. `settings` are the options
+    that these have in common: rows that differ in one of them belong to other runs. `backbone` and the
+    comma-separated `packs` are defaults.
+    """
+
+    name: str
+    text: str
+    backbone: str
+    packs: str
+    run: Callable[..., dict]
+    summary: Callable[..., list[str]]
+    options: tuple[Option, ...]
+    settings: tuple[str, ...]
+    jobs: Callable[..., Rows] = episode_jobs
+    checked: Callable[..., dict] = lambda args: {}
+
+    def parser(self) -> Parser:
+        return parser_of(
+            self.name,
+            self.text,
+            *network_options(self.backbone, self.packs),
+            option("--out", None, "log of finished jobs (JSON lines)", type=Path),
+            option(
+                "--summary", None, "only print the figures of the log, of all packs in it",
+                nargs="?", const="", metavar="PACKS",
+            ),
+            *self.options,
+        )  # fmt: skip
+
+    def __call__(self, arguments: list[str] | None = None) -> int:
+        return guarded(self._main, arguments)
+
+    def _main(self, arguments: list[str]) -> None:
+        args = self.parser().parse(arguments)
+        more = self.checked(args)
+        if args.summary is None:
+            rows = self._finished(args)
+        else:
+            chosen = args.summary.split(",")
+            rows = read_study(args.out) if args.out and args.out.exists() else []
+            rows = [row for row in rows if not args.summary or row["pack"] in chosen]
+        for settings in dict.fromkeys(tuple(row["settings"].items()) for row in rows):
+            print(", ".join(f"{name} {value}" for name, value in settings), "", sep="\n")
+            mine = [row for row in rows if tuple(row["settings"].items()) == settings]
+            print("\n".join(self.summary(mine, **more)), "", sep="\n")
+
+    def _finished(self, args) -> Rows:
+        """All rows of the log, once those that it lacks have been run."""
+        network = load_backbone(args.backbone)
+        datasets = {pack: open_dataset(pack, args.data) for pack in args.packs.split(",")}
+        settings = {name: getattr(args, name) for name in self.settings}
+        settings |= {"backbone": network.digest, "code": code_hash()}
+        jobs = self.jobs(args)
+        with opened(args.out, study_row) if args.out else nullcontext() as log:
+            rows = list(log.rows) if log else []
+            names = jobs[0] if jobs else ()
+            done = [{name: row[name] for name in names} for row in rows if row["settings"] == settings]
+            left = [job for job in jobs if job not in done]
+            for count, job in enumerate(left, 1):
+                others = {name: value for name, value in job.items() if name != "pack"}
+                found = self.run(network, datasets[job["pack"]], args, **others)
+                rows.append({**job, "settings": settings, **found})
+                if log:
+                    log.append(rows[-1:])
+                print(f"\r{count}/{len(left)} jobs", end="", file=sys.stderr, flush=True)
+            print(file=sys.stderr)
+        return rows
+
+
+def study_row(value) -> dict:
+    row = any_row(value)
+    tuple(row["settings"].items()), str(row["pack"])
+    return row
+
+
+def read_study(path: Path) -> Rows:
+    """The rows of the log of a study. Raises InputError."""
+    return read_log(path, study_row)
+
+
+# Episodes and adaptations.
+
+
+def decoded_episode(network: Network, dataset, args, episode: int = 0, **changes: int) -> Episode:
+    """Episode number `episode` by the options of `task_options`, or `changes` of these, decoded."""
+    way, shots, queries, seed = ({**vars(args), **changes}[name] for name in TASK)
+    return decoded(sample_episode(dataset, way, shots, queries, seed, episode), network)
 
 
 def support_alone(network: Network, args) -> Episode:
     """An episode without queries by the options --packs, --way, --shots and --seed, decoded for `network`."""
-    episode = sample_episode(open_dataset(args.packs, args.data), args.way, args.shots, 0, args.seed)
-    return replace(episode, support=episode.support.held(network.input.shape))
+    return decoded_episode(network, open_dataset(args.packs, args.data), args, queries=0)
 
 
-def run_study(
-    args,
-    jobs: Callable[..., list[dict]],
-    settings: Sequence[str],
-    job: Callable[..., dict],
-    summary: Callable[[list[dict]], list[str]],
-) -> None:
-    """Run those of ``jobs(args)`` that the log ``args.out`` lacks, and print the `summary` of all its rows.
-
-    A job is a dict with "pack" and other keys; ``job(network, dataset, args, **others)``
-    returns its findings. `settings` are the options that all rows of a run
-    have in common: rows that differ in one of them belong to other runs.
-    """
-    rows = read_log(args.out)
-    if args.summary is None:
-        network = load_backbone(args.backbone)
-        datasets = {pack: open_dataset(pack, args.data) for pack in args.packs.split(",")}
-        given = {name: getattr(args, name) for name in settings}
-        given |= {"backbone": network.digest, "code": code_hash()}
-
-        def of_pack(pack: str, **others) -> dict:
-            return job(network, datasets[pack], args, **others)
-
-        _run_left(jobs(args), given, rows, args.out, of_pack)
-    shown = [row for row in rows if not args.summary or row["pack"] in args.summary.split(",")]
-    _print_summaries(shown, summary)
+def adapted(network: Network, episode: Episode, args, seed: int, policy=None, force: bool = False) -> Report:
+    """An adaptation by the options of ADAPTS, on one thread."""
+    budget = Budget(parse_bytes(args.budget))
+    return adapt(network, episode, budget, policy or args.policy, seed, Device(threads=1), force=force)
 
 
-def read_log(path: Path | None, required: bool = False) -> list[dict]:
-    """Finished rows; a line cut off by a kill is dropped. Without a file there are none.
-
-    If it is `required`, that raises InputError ``file-missing``.
-    """
-    there = path and (required or path.exists())
-    found = whole_lines(read_bytes(path, LARGEST_LOG, least=0)) if there else []
-    return [json.loads(line) for line in found]
+# Tables.
 
 
-def _run_left(
-    jobs: Sequence[dict], settings: dict, rows: list[dict], path: Path | None, job: Callable[..., dict]
-) -> None:
-    """Run those of `jobs` that `rows` lacks with these `settings`; their rows are added, also to `path`."""
-    names = jobs[0] if jobs else ()
-    done = [{name: row[name] for name in names} for row in rows if row["settings"] == settings]
-    left = [row for row in jobs if row not in done]
-    busy = StorageError("log-in-use", f"another run is writing {path}; let it end or name another")
-    with JsonLines(path, busy) if path else nullcontext() as log:
-        for number, row in enumerate(left, 1):
-            rows.append({**row, "settings": settings, **job(**row)})
-            if log:
-                log.append(rows[-1:])
-            print(f"\r{number}/{len(left)} jobs", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of Markdown."""
+    lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
+    return [lines[0], "|---" * len(header) + "|", *lines[1:]]
 
 
-def _print_summaries(rows: list[dict], summary: Callable[[list[dict]], list[str]]) -> None:
-    """The lines of `summary` for the rows of each set of settings, in the order in which those came up."""
-    found: dict[tuple, list[dict]] = {}
-    for row in rows:
-        found.setdefault(tuple(row["settings"].items()), []).append(row)
-    for settings, mine in found.items():
-        print(", ".join(f"{name} {value}" for name, value in settings), "", sep="\n")
-        print("\n".join(summary(mine)), "", sep="\n")
+def values_of(rows: Rows, key: str) -> list:
+    """The different values of a key, in the order in which they came up."""
+    return list(dict.fromkeys(row[key] for row in rows))
+
+
+def chosen(rows: Rows, **keys) -> Rows:
+    return [row for row in rows if all(row[key] == value for key, value in keys.items())]
+
+
+def by_pack(rows: Rows, every: str = "all") -> list[tuple[str, Rows]]:
+    """Each pack with its rows, and then all rows."""
+    return [*((pack, chosen(rows, pack=pack)) for pack in values_of(rows, "pack")), (every, rows)]
+
+
+def strata(rows: Rows, value: Callable[[dict], float]) -> list[np.ndarray]:
+    """A value of each row, by pack."""
+    return [np.array([value(row) for row in chosen(rows, pack=p)]) for p in values_of(rows, "pack")]
+
+
+def mean_of_packs(rows: Rows, value: Callable[[dict], float]) -> float:
+    """The mean of the means, in which every pack weighs alike."""
+    return float(np.mean([values.mean() for values in strata(rows, value)]))
+
+
+def percent(values, digits: int = 1) -> str:
+    return f"{100 * np.mean(values):.{digits}f}"
+
+
+def signed(differences: Sequence[float]) -> str:
+    return mean_interval(differences).text(signed=True)
+
+
+# Studies of forms: each is a name, and all of them adapt to the same episodes.
+
+
+def fact(name: str, key: str) -> Callable[[dict], float]:
+    """The function that finds a fact of the form `name` in a row."""
+    return lambda row: row["forms"][name][key]
+
+
+def above(rows: Rows, name: str, base: str) -> Interval:
+    """Points of accuracy of one form above those of another, paired by episode."""
+    mine, others = (fact(form, "accuracy") for form in (name, base))
+    return stratified(strata(rows, lambda row: 100 * (mine(row) - others(row))))
+
+
+def form_table(
+    rows: Rows, base: str, more: dict[str, Callable[[str], str]], first: str = "form", than: str | None = None
+) -> list[str]:
+    """For each form accuracy by pack in per cent, points above the form `base`, and cells of `more`."""
+
+    def line(name: str) -> list[str]:
+        means = [100 * values.mean() for values in strata(rows, fact(name, "accuracy"))]
+        lead = above(rows, name, base).text(2, signed=True)
+        return [
+            name,
+            *(f"{m:.1f}" for m in (*means, np.mean(means))),
+            lead,
+            *(cell(name) for cell in more.values()),
+        ]
+
+    header = (first, *values_of(rows, "pack"), "mean", f"above {than or base}", *more)
+    return table(header, [line(name) for name in rows[0]["forms"]])
+
+
+def each_form(form: Callable[[str], object], one: Callable[..., dict]) -> Callable[..., dict]:
+    """A job that adapts to one episode by all --forms: each is ``one(network, drawn, args, form, seed)``."""
+
+    def run_job(network: Network, dataset, args, episode: int) -> dict:
+        drawn = decoded_episode(network, dataset, args, episode)
+        found = {name: one(network, drawn, args, form(name), episode) for name in args.forms.split(",")}
+        return {"forms": found}
+
+    return run_job
+
+
+def compared_with(rows: Rows, base: str | None) -> str:
+    """`base`, or the first form where it is not among those of the rows."""
+    names = list(rows[0]["forms"])
+    return base if base in names else names[0]

@@ -13,12 +13,20 @@ import sys
 import time
 
 from tinytrain.backbones.load import load_backbone
-from tinytrain.base.console import Parser, at_least, guarded
+from tinytrain.base.console import at_least, guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_bytes, parse_fraction
 from tinytrain.delta.file import encode_delta
 from tinytrain.episode.episode import Episode
-from tinytrain.meta.studies.study import study_parser, support_alone
+from tinytrain.meta.studies.study import (
+    network_options,
+    number,
+    option,
+    parser_of,
+    support_alone,
+    table,
+    task_options,
+)
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget
@@ -62,27 +70,28 @@ def timed(network: Network, episode: Episode, budget: Budget, args) -> tuple[Rep
     return report, found
 
 
-def lines(form: str, report: Report, found: dict[int, list[tuple]]) -> list[str]:
+def lines(form: str, report: Report, found: dict[int, list[tuple]]) -> list[tuple[str, ...]]:
     """A line for each number of threads, with its speed as a multiple of that of the first number."""
     medians = {n: [statistics.median(part) for part in zip(*rows, strict=True)] for n, rows in found.items()}
     first, r = next(iter(medians.values())), report.plan.resources
     return [
-        f"| {form} | {r.workers} | {r.accumulators} | {n} | {whole:.3f} | {first[0] / whole:.2f}"
-        f" | {training:.3f} | {first[1] / training:.2f} |"
+        (form, str(r.workers), str(r.accumulators), str(n), f"{whole:.3f}", f"{first[0] / whole:.2f}",
+         f"{training:.3f}", f"{first[1] / training:.2f}")
         for n, (whole, training) in medians.items()
-    ]
+    ]  # fmt: skip
 
 
-def parser() -> Parser:
-    p = study_parser("threads", __doc__.split("\n")[0], "tinytrain-small-2", "leaves")
-    p.add_argument("--forms", default=FORMS, help="with commas")
-    p.add_argument("--threads", type=numbers, default=[1, 2], help="with commas (default: 1,2)")
-    p.add_argument("--policy", default="tinytrain")
-    p.add_argument("--way", type=at_least(2), default=5)
-    p.add_argument("--shots", type=at_least(1), default=5, help="per class (default: %(default)s)")
-    p.add_argument("--seed", type=at_least(0), default=7)
-    p.add_argument("--repeats", type=at_least(1), default=7, help="of every number (default: %(default)s)")
-    return p
+def parser():
+    return parser_of(
+        "threads",
+        __doc__,
+        *network_options("tinytrain-small-2", "leaves"),
+        option("--forms", FORMS, "with commas"),
+        option("--threads", [1, 2], "with commas (default: 1,2)", type=numbers),
+        option("--policy", "tinytrain"),
+        *task_options(),
+        number("--repeats", 7, "of every number (default: %(default)s)"),
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -94,9 +103,9 @@ def study(arguments: list[str]) -> None:
     budgets = {form: budget_of(form) for form in args.forms.split(",")}
     network = load_backbone(args.backbone)
     episode = support_alone(network, args)
-    print(f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS), sep="\n")
-    for form, budget in budgets.items():
-        print("\n".join(lines(form, *timed(network, episode, budget, args))), flush=True)
+    found = {form: timed(network, episode, budget, args) for form, budget in budgets.items()}
+    rows = [row for form, (report, times) in found.items() for row in lines(form, report, times)]
+    print("\n".join(table(HEADINGS, rows)))
 
 
 if __name__ == "__main__":

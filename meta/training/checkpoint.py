@@ -1,8 +1,7 @@
-"""The complete state of a run in one file, written all or not at all, and the log that belongs to it."""
+"""The complete state of a run in one file, written all or not at all."""
 
 import glob
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,10 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from tinytrain.base.errors import InputError, StorageError
-from tinytrain.base.files import read_bytes, write_bytes, write_failed
+from tinytrain.base.files import write_bytes
 from tinytrain.base.locks import lock, lock_failed, open_lock
 from tinytrain.base.safetensors import encode, parse_json, read_file
-from tinytrain.meta.run_log import MAX_BYTES
 
 KIND = "tinytrain-checkpoint"
 
@@ -88,37 +86,3 @@ def load_checkpoint(path: Path, digest: str) -> tuple[dict[str, np.ndarray], dic
             f"{path} belongs to another recipe, network or seed; give --restart to drop it or another -o",
         )
     return {name: array.copy() for name, array in tensors.items()}, state
-
-
-class Log:
-    """JSON lines that are only ever as long as the checkpoint says: rows of a lost interval disappear."""
-
-    def __init__(self, path: Path, size: int):
-        self.path = path
-        self.rows: list[dict] = []
-        # What the checkpoint knows of is never too large: this run wrote it. The limit is for what follows.
-        kept = read_bytes(path, size + MAX_BYTES, least=0)[:size] if size and path.exists() else b""
-        if len(kept) != size:
-            raise InputError("log-missing", f"{path} is shorter than its checkpoint says; give --restart")
-        try:
-            self.rows = [json.loads(line) for line in kept.splitlines()]
-        except ValueError as error:
-            raise InputError(
-                "log-broken", f"{path} does not belong to its checkpoint ({error}); give --restart"
-            ) from None
-        if size or path.exists():
-            write_bytes(path, kept)
-        self.size = size
-
-    def append(self, row: dict) -> None:
-        """Add a row, on disk before this returns. Raises StorageError."""
-        data = json.dumps(row).encode() + b"\n"
-        try:
-            with open(self.path, "ab") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise write_failed(self.path, error) from error
-        self.rows.append(row)
-        self.size += len(data)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tinytrain.base.errors import AdaptationRefusedError
+from tinytrain.base.errors import AdaptationRefusedError, InputError
 from tinytrain.base.files import write_bytes
+from tinytrain.meta.run_log import Log
 from tinytrain.meta.training.batches import Batch, Prefetch
-from tinytrain.meta.training.checkpoint import Log, Paths, load_checkpoint, save_checkpoint
+from tinytrain.meta.training.checkpoint import Paths, load_checkpoint, save_checkpoint
 from tinytrain.meta.training.curve import curve
 from tinytrain.meta.training.optimizers import KINDS, clip, schedule
 from tinytrain.meta.training.task import Task
@@ -65,14 +66,23 @@ class Run:
         self.norm = float(np.linalg.norm(task.first))
         self._resume()
 
+    def _log(self, size: int) -> Log:
+        """The log, as long as the checkpoint says: rows of a lost interval disappear."""
+        log = Log(self.paths.log, size=size)
+        if log.size != size:
+            raise InputError("log-missing", f"{log.path} is shorter than its checkpoint says; give --restart")
+        if log.path.exists():
+            log.append([])
+        return log
+
     def _resume(self) -> None:
         self.paths.sweep()
         found = load_checkpoint(self.paths.checkpoint, self.digest)
         if found is None:
-            self.log = Log(self.paths.log, 0)
+            self.log = self._log(0)
             return
         arrays, numbers = found
-        self.log = Log(self.paths.log, numbers["log"])
+        self.log = self._log(numbers["log"])
         for name in State.ARRAYS:
             setattr(self.state, name, arrays[name])
         for name in State.NUMBERS:
@@ -113,7 +123,8 @@ class Run:
                 note = f"validation {100 * state.best:.1f} %  {(state.step - first) / trained:.2f} steps/s"
                 self.report(state.step, self.recipe.steps, sum(losses[-20:]) / len(losses[-20:]), note)
                 if state.step % every == 0 or state.step == self.recipe.steps:
-                    self._judge(float(np.mean(losses)), float(np.mean(hits)), figures)
+                    known = float(np.mean(hits)) if np.isfinite(hits).all() else None  # not every loss has it
+                    self._judge(float(np.mean(losses)), known, figures)
                     state.seconds = before + time.perf_counter() - begun
                     self._save()
                     losses, hits = [], []
@@ -182,7 +193,7 @@ class Run:
             state.waited += 1
         row = {"step": state.step, "loss": loss, "accuracy": accuracy, **figures, "blend": fraction}
         row |= verdict.json()
-        self.log.append(row | {"best": best})
+        self.log.append([row | {"best": best}])
         told = "" if loss is None else f"  loss {loss:.3f}"
         told += f"  held-out domains {score.text()}"
         told += f"  held-out classes {source.text()}" if source else ""

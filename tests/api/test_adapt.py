@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import each
 from toydevices import ONE
 from toyfiles import write_images, write_network
 
@@ -103,7 +104,7 @@ def test_a_folder_is_read_without_its_damaged_images_and_says_which(tmp_path):
     assert skipped[-1]["reason"].endswith("looked whole") and report.warnings == ()
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments,words",
     [
         ((3, "photos"), "network is a value of type int; give a Network, a path, or a name"),

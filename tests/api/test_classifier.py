@@ -1,17 +1,20 @@
 """The classifier keeps the manners of scikit-learn, and says what `adapt` and `Predictor` say."""
 
 import inspect
+import os
 import pickle
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 from toyfiles import write_images, write_network
@@ -19,6 +22,7 @@ from toyfiles import write_images, write_network
 import tinytrain
 from tinytrain import FewShotClassifier
 from tinytrain.base.errors import InputError
+from tinytrain.episode.sources import images_of
 from tinytrain.pipeline.toy import SIZE, toy_images, toy_network
 
 LABELS = np.repeat(["cherry", "apple", "banana"], 6)
@@ -112,7 +116,7 @@ def test_parameters_are_set_by_name_and_unknown_ones_refused():
         found.set_params(bugdet="2MB")
 
 
-@pytest.mark.parametrize("method", ["predict", "predict_proba", "score"])
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "score", "transform"])
 def test_before_fit_it_says_so_as_scikit_learn_does(small, method):
     call = getattr(clone(small), method)
     for kind in (ValueError, AttributeError, InputError):
@@ -131,7 +135,7 @@ CHECKS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@each("name", CHECKS)
 def test_it_passes_the_checks_of_scikit_learn(name):
     getattr(estimator_checks, f"check_{name}")("FewShotClassifier", FewShotClassifier())
 
@@ -149,6 +153,52 @@ def test_it_stands_at_the_end_of_a_pipeline(small):
     assert pipeline.score(X, LABELS) == clone(small).fit(X, LABELS).score(X, LABELS)
     assert pipeline.predict_proba(X).shape == (18, 3)
     check_is_fitted(pipeline)
+
+
+def test_its_embeddings_are_those_of_the_adapted_network_for_a_pipeline_of_ones_own(small, fitted):
+    found = fitted.transform(X)
+    assert found.dtype == np.float32 and fitted.get_feature_names_out().shape == found.shape[1:]
+    assert (found == tinytrain.Predictor(toy_network(), fitted.delta_).embed(images_of(X))).all()
+    assert (clone(small).fit_transform(iter(X), LABELS) == found).all()
+    pipeline = make_pipeline(clone(small), StandardScaler(), LogisticRegression()).fit(X, LABELS)
+    assert pipeline.score(X, LABELS) > 0.5 and pipeline[:-1].get_feature_names_out().shape == found.shape[1:]
+
+
+class Table:
+    """A DataFrame, as far as it matters: iterated, it gives the names of its columns."""
+
+    def __init__(self, **columns):
+        self.columns = columns
+
+    def __iter__(self):
+        return iter(self.columns)
+
+    def to_numpy(self):
+        return np.array([*self.columns.values()], object).T
+
+
+def test_a_table_of_one_column_is_its_images_and_one_of_more_says_what_to_give(small, tmp_path):
+    write_images(tmp_path, count=3)
+    paths = [str(path) for path in sorted(tmp_path.rglob("*.png"))]
+    y = [os.path.basename(os.path.dirname(path)) for path in paths]
+    expected = clone(small).fit(paths, y)
+    assert expected.n_features_in_ == 1
+    for table in (Table(path=paths), np.array(paths, object)[:, None], np.array(paths)[:, None]):
+        found = clone(small).fit(table, y)
+        assert (found.predict_proba(table) == expected.predict_proba(paths)).all()
+        assert found.score(table, y) == expected.score(paths, y)
+    for call in (lambda t: clone(small).fit(t, y), expected.predict, expected.transform):
+        with pytest.raises(InputError, match=r"a table of 2 columns given; give the one with the images"):
+            call(Table(path=paths, more=paths))
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+@pytest.mark.parametrize("kind", [list, np.array, lambda y: np.array(y, object)])
+@pytest.mark.parametrize("labels", [LABELS, NUMBERS])
+def test_a_missing_label_is_no_class(small, missing, kind, labels):
+    y = kind([*labels[:17].tolist(), missing])
+    with pytest.raises(InputError, match=r"labels: 1 of 18 labels are missing, the first that of image 17"):
+        clone(small).fit(X, y)
 
 
 def test_a_grid_search_chooses_budget_and_policy(small):

@@ -15,7 +15,7 @@ from toynets import images_of, relative
 
 from tinytrain.backbones import catalogue
 from tinytrain.backbones.efficientnet_lite import convert, convert_float
-from tinytrain.backbones.legacy_checkpoint import read_legacy
+from tinytrain.backbones.pickled import read_checkpoint
 from tinytrain.backbones.wheel import file_in_wheel
 from tinytrain.base.errors import InputError
 from tinytrain.meta.training.full_network import Whole
@@ -34,7 +34,7 @@ STRIDES = (
 
 def toy(values=None, **options):
     return convert_float(
-        read_legacy(legacy_file(lite_state() if values is None else values)), "toy", "toy.pth", **options
+        read_checkpoint(legacy_file(lite_state() if values is None else values)), "toy", "toy.pth", **options
     )
 
 
@@ -83,7 +83,7 @@ def test_the_head_convolution_comes_last_if_asked_for():
 
 
 def test_int8_weights_are_within_half_a_step_of_the_float_ones():
-    network, exact = convert(read_legacy(legacy_file(lite_state())), "toy", "toy.pth"), toy()
+    network, exact = convert(read_checkpoint(legacy_file(lite_state())), "toy", "toy.pth"), toy()
     for i, scale in enumerate(network.scales):
         assert network.weights[i].dtype == np.int8
         assert (np.abs(network.float_weight(i) - exact.weights[i]) <= 0.5001 * scale).all()
@@ -100,10 +100,10 @@ def with_array(name, array):
 def test_a_file_of_the_first_form_gives_the_arrays_in_any_order_of_storages():
     values = lite_state()
     for order in (None, list(values), list(values)[::-1]):
-        read = read_legacy(legacy_file(values, order))
+        read = read_checkpoint(legacy_file(values, order))
         assert list(read) == list(values)
         for name, array in values.items():
-            np.testing.assert_array_equal(read[name].array, array)
+            np.testing.assert_array_equal(read[name], array)
 
 
 @pytest.mark.parametrize(
@@ -146,8 +146,8 @@ DATA = legacy_file(lite_state(widths=(2, 3, 4, 5, 6, 7, 8), stem=2, head=4))
 def test_every_truncation_is_refused():
     for length in [*range(0, 400), *range(400, len(DATA), 97), len(DATA) - 1]:
         with pytest.raises(InputError):
-            read_legacy(DATA[:length])
-    assert read_legacy(DATA)
+            read_checkpoint(DATA[:length])
+    assert read_checkpoint(DATA)
 
 
 @pytest.mark.parametrize(
@@ -159,15 +159,14 @@ def test_every_truncation_is_refused():
         ("checkpoint-layout", DATA.replace(b"little_endian", b"little_indian", 1)),
         ("checkpoint-layout", DATA.replace(b"\x88", b"\x89", 1)),
         ("checkpoint-layout", DATA.replace(b"X\1\0\0\0" + b"0q", b"X\1\0\0\0" + b"1q", 1)),
-        ("pickle-forbidden", b"no checkpoint"),
+        ("pickle-corrupt", b"no checkpoint"),
         ("pickle-forbidden", DATA.replace(b"ccollections\nOrderedDict", b"cos\nsystem", 1)),
-        ("pickle-too-large", DATA[:15] + b"N" * 300_000),
     ],
-    ids=range(9),
+    ids=range(8),
 )  # fmt: skip
 def test_each_hostile_file_is_refused_by_name(code, data):
     with pytest.raises(InputError) as caught:
-        read_legacy(data, "net.pth")
+        read_checkpoint(data, "net.pth")
     assert caught.value.code == code and str(caught.value).startswith(f"{code}: net.pth")
 
 
@@ -254,9 +253,9 @@ def test_the_published_classifier_finds_the_classes_of_imagenet(name):
     with open(file, "rb") as opened:
         data = opened.read()
     assert sha256(data).hexdigest() == row.sha256 and len(data) == row.download
-    checkpoint = read_legacy(data, file)
+    checkpoint = read_checkpoint(data, file)
     found = embeddings(convert_float(checkpoint, name, file, head=True), images)
-    logits = found @ checkpoint["_fc.weight"].array.T + checkpoint["_fc.bias"].array
+    logits = found @ checkpoint["_fc.weight"].T + checkpoint["_fc.bias"]
     best = np.argsort(-logits, axis=1)[:, :5] == numbers[:, None]
     print(f"\n{name}: top-1 {best[:, 0].mean():.1%}, top-5 {best.any(axis=1).mean():.1%}")
     assert best[:, 0].mean() > 0.45 and best.any(axis=1).mean() > 0.65

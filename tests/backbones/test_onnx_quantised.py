@@ -9,6 +9,7 @@ onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package
 runtime = pytest.importorskip("onnxruntime", reason="quantises the models that are imported")
 
 from commandline import tt  # noqa: E402
+from int8network import Int8Network  # noqa: E402
 from onnxmodels import Maker, excited, residual, save, universal  # noqa: E402
 from onnxmodels import mobile as onnxmodels_mobile  # noqa: E402
 from onnxruntime.quantization import QuantFormat, QuantType  # noqa: E402
@@ -20,7 +21,6 @@ from tinytrain.backbones.onnx.convert import import_onnx  # noqa: E402
 from tinytrain.base.errors import InputError  # noqa: E402
 from tinytrain.delta.file import load_delta  # noqa: E402
 from tinytrain.kernels import reference_int8  # noqa: E402
-from tinytrain.meta.studies.int8_network import Int8Network  # noqa: E402
 from tinytrain.network.file import load_network  # noqa: E402
 
 INT8, UINT8 = QuantType.QInt8, QuantType.QUInt8

@@ -1,11 +1,9 @@
 """Published checkpoints become networks exactly; a hostile one is refused by name and runs nothing."""
 
-import io
 import json
 import os
 import pickle
 import tracemalloc
-import warnings
 import zipfile
 from pathlib import Path
 
@@ -13,8 +11,8 @@ import numpy as np
 import pytest
 from toycheckpoint import BLOCK, SIX, STEM, archive, checkpoint, convolution
 
-from tinytrain.backbones.restricted_pickle import ArrayBox, read_pickle
-from tinytrain.backbones.torch_checkpoint import convert, import_checkpoint, read_archive
+from tinytrain.backbones.pickled import read_checkpoint
+from tinytrain.backbones.torch_checkpoint import convert, import_checkpoint
 from tinytrain.base.errors import InputError
 from tinytrain.network.quantisation import Codes, Quantisation, int8_obstacle
 
@@ -22,7 +20,7 @@ NAMES = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
 
 
 def imported(content, protocol=2):
-    return convert(read_archive(archive(pickle.dumps(content, protocol))), "toy", "toy.pkl")
+    return convert(read_checkpoint(archive(pickle.dumps(content, protocol))), "toy", "toy.pkl")
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4])
@@ -154,8 +152,8 @@ CENTRAL, END = b"PK\1\2", b"PK\5\6"
 GOOD = archive(b"N.")
 STORAGE = b"(\x8c\7storagectorch\nCharStorage\n\x8c\1\x30\x8c\3cpuK\4tQ."
 HOSTILE_ZIPS = [
-    ("zip-corrupt", b"no zip at all"),
-    ("zip-corrupt", b"\x80\2N."),
+    ("pickle-corrupt", b"no zip at all"),
+    ("checkpoint-layout", b"\x80\2N."),
     ("zip-corrupt", GOOD[:-1]),
     ("zip-corrupt", GOOD[:30]),
     ("zip-corrupt", GOOD.replace(b"N.", b"M.", 1)),
@@ -163,13 +161,11 @@ HOSTILE_ZIPS = [
     ("zip-corrupt", patched(GOOD, END, 12, b"\xff\xff\xff\x7f")),
     ("zip-corrupt", patched(GOOD, CENTRAL, 8, b"\1\0")),
     ("zip-corrupt", patched(GOOD, CENTRAL, 42, b"\5\0\0\0")),
-    ("zip-compressed", patched(GOOD, CENTRAL, 24, b"\xff\xff\xff\x7f")),
-    ("zip-overlap", patched(GOOD, CENTRAL, 20, b"\xff\xff\xff\x7f" * 2)),
-    ("zip-compressed", archive(b"N" * 10**6, compression=zipfile.ZIP_DEFLATED)),
-    ("zip-compressed", archive(b"N" * 10**6, compression=zipfile.ZIP_LZMA)),
-    ("zip-too-many", GOOD + CENTRAL * 5000),
-    ("zip-not-checkpoint", archive(b"N.", {"other/data.pkl": b"N."})),
-    ("zip-not-checkpoint", archive(b"N.", {"archive/byteorder": b"big"})),
+    ("checkpoint-layout", patched(GOOD, CENTRAL, 24, b"\xff\xff\xff\x7f")),
+    ("zip-corrupt", patched(GOOD, CENTRAL, 20, b"\xff\xff\xff\x7f" * 2)),
+    ("pickle-too-large", archive(bytes(3 * 10**8), compression=zipfile.ZIP_DEFLATED)),
+    ("checkpoint-layout", archive(b"N.", {"other/data.pkl": b"N."})),
+    ("checkpoint-unsupported", archive(b"N.", {"archive/byteorder": b"big"})),
     ("zip-missing", archive(STORAGE, {"archive/data/1": b"abcd"})),
     ("zip-missing", archive(STORAGE)),
 ]
@@ -188,27 +184,15 @@ def test_each_hostile_zip_is_refused_by_name(tmp_path, code, data):
     assert caught.value.code == code and peak < len(data) + 8 * 2**20
 
 
-def test_two_entries_of_one_name_are_refused():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        memory = io.BytesIO()
-        with zipfile.ZipFile(memory, "w") as file:
-            file.writestr("archive/data.pkl", b"N.")
-            file.writestr("archive/data.pkl", b"K\1.")
-    with pytest.raises(InputError) as caught:
-        read_archive(memory.getvalue())
-    assert caught.value.code == "zip-overlap"
-
-
 def test_every_truncation_of_a_checkpoint_is_refused():
     pickled = pickle.dumps(checkpoint(), 2)
     whole = archive(pickled)
     for length in range(len(pickled)):
         with pytest.raises(InputError):
-            read_pickle(pickled[:length])
+            read_checkpoint(archive(pickled[:length]))
     for length in range(0, len(whole), 7):
         with pytest.raises(InputError):
-            read_archive(whole[:length])
+            read_checkpoint(whole[:length])
 
 
 def test_a_missing_and_an_empty_file_are_named(tmp_path):
@@ -298,11 +282,3 @@ def test_one_block_named_many_times_costs_no_memory(count):
     with pytest.raises(InputError) as caught:
         imported(content)
     assert caught.value.code == "checkpoint-too-large"
-
-
-def test_an_array_that_was_never_filled_is_refused():
-    content = {**read_pickle(pickle.dumps(checkpoint(), 2))}
-    content["first_conv"]["params"]["weight"] = ArrayBox()
-    with pytest.raises(InputError) as caught:
-        convert(content, "toy", "toy.pkl")
-    assert caught.value.code == "checkpoint-layout"

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from cases import each
 from PIL import Image
 from toyfiles import write_images, write_network
 
@@ -94,8 +95,8 @@ def test_what_is_missing_or_unknown_is_left_to_the_reader(tmp_path, role):
     refuse_other_kinds(tmp_path / "unknown", role)
 
 
-@pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("header", [b"[]", b"{}", b'{"__metadata__":[]}', b"{" * 5000, b"\xff\xfe", b""])
+@each("role", ROLES)
+@each("header", [b"[]", b"{}", b'{"__metadata__":[]}', b"{" * 5000, b"\xff\xfe", b""])
 def test_a_damaged_header_is_left_to_the_reader(tmp_path, header, role):
     (tmp_path / "x").write_bytes(len(header).to_bytes(8, "little") + header)
     refuse_other_kinds(tmp_path / "x", role)

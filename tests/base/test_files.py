@@ -6,6 +6,7 @@ import socket
 import stat
 
 import pytest
+from cases import each
 
 from tinytrain.base import files as atomic
 from tinytrain.base.errors import InputError, StorageError
@@ -54,8 +55,8 @@ def test_short_writes_are_continued(tmp_path, monkeypatch):
     assert (tmp_path / "a").read_bytes() == b"0123456789"
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EACCES, errno.EDQUOT])
-@pytest.mark.parametrize("operation", ["open", "write", "fsync", "replace"])
+@each("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EACCES, errno.EDQUOT])
+@each("operation", ["open", "write", "fsync", "replace"])
 def test_any_failing_operation_leaves_the_old_file_and_no_other(tmp_path, monkeypatch, operation, number):
     (tmp_path / "a").write_bytes(b"old")
 
@@ -126,7 +127,7 @@ def test_an_interrupt_leaves_no_temporary_file(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["missing/file", "", "file/below", "nul\0", "x" * 300])
+@each("name", ["missing/file", "", "file/below", "nul\0", "x" * 300])
 def test_a_name_that_cannot_be_written_is_a_storage_error(tmp_path, name):
     (tmp_path / "file").write_bytes(b"old")
     with pytest.raises(StorageError):
@@ -170,7 +171,7 @@ def sparse(path):
         file.truncate(4 * 2**30)
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "code"),
     [
         (lambda path: None, "file-missing"),

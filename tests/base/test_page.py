@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from cases import each
 
 import tinytrain.base.page
 from tinytrain.base.page import Bar, bars, items, legend, name, page, safe, section, table, tag
@@ -65,7 +66,7 @@ def test_a_long_name_is_shortened_and_still_there_to_be_read():
     assert Checked(name("short", 20)).texts == ["short"]
 
 
-@pytest.mark.parametrize("fraction", [-0.5, 0.0, 0.3, 1.0, 1.7])
+@each("fraction", [-0.5, 0.0, 0.3, 1.0, 1.7])
 def test_no_bar_and_no_interval_leaves_its_track(fraction):
     html = bars([Bar("x", fraction, "", (fraction - 0.4, fraction + 0.4))])
     width, left, length = map(float, re.findall(r"(?:width|left):([\d.]+)%", html))

@@ -9,6 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import safetensors.numpy
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -107,9 +108,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("code", "data"), HOSTILE, ids=[f"{i}-{code}" for i, (code, _) in enumerate(HOSTILE)]
-)
+@each(("code", "data"), HOSTILE, ids=[f"{i}-{code}" for i, (code, _) in enumerate(HOSTILE)])
 def test_each_hostile_file_is_refused_by_its_own_name_and_in_little_memory(code, data):
     tracemalloc.start()
     with pytest.raises(InputError) as caught:

@@ -4,11 +4,12 @@ from math import comb
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain.base.statistics import NORMAL, wilson_interval
 
 
-@pytest.mark.parametrize("right, n", [(0, 5), (3, 7), (19, 20), (20, 20), (150, 200)])
+@each("right, n", [(0, 5), (3, 7), (19, 20), (20, 20), (150, 200)])
 def test_the_ends_are_the_probabilities_from_which_so_many_right_are_1_96_deviations_away(right, n):
     low, high = wilson_interval(right, n)
     assert 0 <= low <= right / n <= high <= 1
@@ -32,8 +33,8 @@ def test_what_lies_between_tasks_widens_it_and_no_number_of_images_removes_that(
     assert np.diff(wilson_interval(8, 10))[0] < widths[0]
 
 
-@pytest.mark.parametrize("n", [5, 20, 100])
-@pytest.mark.parametrize("truth", [0.5, 0.8, 0.95])
+@each("n", [5, 20, 100])
+@each("truth", [0.5, 0.8, 0.95])
 def test_the_interval_covers_the_truth_as_often_as_it_says(n, truth):
     """The share of all outcomes, weighted by their probability, whose interval covers the truth."""
     covered = sum(

@@ -7,6 +7,7 @@ import pytest
 import toybench
 import toyruns
 import yaml
+from cases import each
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.yaml_file import MAX_BYTES, read_yaml
@@ -61,8 +62,8 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("kind", LOADERS)
+@each("name", HOSTILE)
+@each("kind", LOADERS)
 def test_hostile_yaml_is_refused_quickly_in_one_short_line(tmp_path, kind, name):
     content, said = HOSTILE[name]
     path = tmp_path / "mine.yaml"

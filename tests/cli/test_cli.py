@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from cases import each
 
 from tinytrain.base.console import Parser, guarded
 from tinytrain.base.errors import BudgetError, InputError, StorageError, TinytrainError, one_line, visible
@@ -77,10 +78,10 @@ ACTIONS = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     "words", [(c,) for c in COMMANDS] + [(c, action) for c, actions in ACTIONS.items() for action in actions]
 )
-@pytest.mark.parametrize("columns, widest", [(200, 100), (80, 80)])
+@each("columns, widest", [(200, 100), (80, 80)])
 def test_every_command_and_action_has_help_with_examples_that_wraps(
     words, columns, widest, capsys, monkeypatch
 ):
@@ -136,8 +137,8 @@ def test_the_version_has_a_short_option(capsys):
     assert first == second and first.startswith("tinytrain ")
 
 
-@pytest.mark.parametrize("command", ["adapt", "plan", "simulate"])
-@pytest.mark.parametrize("what", ["policies", "heads"])
+@each("command", ["adapt", "plan", "simulate"])
+@each("what", ["policies", "heads"])
 def test_help_names_all_policies_and_heads_with_half_a_line_each(command, what, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     table = help_of(command, capsys=capsys).split(f"\n{what}:\n")[1].split("\n\n")[0]
@@ -174,7 +175,7 @@ def test_an_option_with_a_new_name_keeps_the_old_one_with_a_note(capsys):
         assert note in err and bool(err) == bool(note)
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"data", "completion"}))
+@each("name", sorted(COMMANDS.keys() - {"data", "completion"}))
 def test_every_command_that_prints_results_has_json(name):
     parser = Parser()
     importlib.import_module(f"tinytrain.cli.commands.{COMMANDS[name][0]}").add_arguments(parser)
@@ -207,7 +208,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@each("name", MISTAKES)
 def test_a_usage_mistake_is_one_line_and_exit_code_2(name, capsys):
     arguments, words = MISTAKES[name]
     assert main(arguments) == 2
@@ -215,7 +216,7 @@ def test_a_usage_mistake_is_one_line_and_exit_code_2(name, capsys):
     assert out == "" and words in err and err.startswith("tinytrain: ") and err.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", sorted(MISTAKES))
+@each("name", sorted(MISTAKES))
 def test_a_usage_mistake_with_json_is_also_an_object_on_stdout(name, capsys):
     arguments, words = MISTAKES[name]
     assert main([*arguments[:1], "--json", *arguments[1:]]) == 2
@@ -266,8 +267,8 @@ def test_a_full_disk_behind_stdout_is_exit_code_6():
     )
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
-@pytest.mark.parametrize("arguments, code", [("--version", 0), ("nonsense", 2)])
+@each("closed", [">&-", "2>&-", ">&- 2>&-"])
+@each("arguments, code", [("--version", 0), ("nonsense", 2)])
 def test_streams_that_are_closed_are_no_error(closed, arguments, code):
     command = f"exec {sys.executable} -m tinytrain {arguments} {closed}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)

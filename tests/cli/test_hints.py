@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-import pytest
+from cases import each
 
 from tinytrain.backbones.remembered import remember
 from tinytrain.cli.commands.hints import extended, free_name, predict_words, without
@@ -10,7 +10,7 @@ from tinytrain.cli.commands.hints import extended, free_name, predict_words, wit
 FLAGS = ("--json", "--quiet", "--verbose")
 
 
-@pytest.mark.parametrize(
+@each(
     "words, left",
     [
         ("adapt photos/ --json --shots 5", "adapt photos/ --shots 5"),
@@ -51,7 +51,7 @@ def test_a_name_that_begins_with_a_dash_is_not_taken_for_an_option():
     assert extended(("tinytrain", "adapt", "x"), "--force")[-1] == "--force"
 
 
-@pytest.mark.parametrize(
+@each(
     "folder, data, name",
     [
         ("photos/", None, "photos"),

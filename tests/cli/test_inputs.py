@@ -10,6 +10,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+from cases import each
 from commandline import tt
 from PIL import Image
 from toyfiles import write_images, write_network
@@ -138,8 +139,8 @@ USAGE = {
 }
 
 
-@pytest.mark.parametrize("command", ["predict", "eval"])
-@pytest.mark.parametrize("name", USAGE)
+@each("command", ["predict", "eval"])
+@each("name", USAGE)
 def test_contradictions_are_usage_errors(command, name, capsys):
     words, said = USAGE[name]
     assert tt(command, "d.safetensors", *words) == 2 and said in capsys.readouterr().err

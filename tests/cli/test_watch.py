@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from tinytrain import store as store_package
 from tinytrain.base.errors import InputError
 from tinytrain.cli.commands import watch, watch_session
 from tinytrain.cli.commands.readaptation import Readaptation
+from tinytrain.cli.commands.watch_session import Session
 from tinytrain.cli.main import parser_of
 from tinytrain.delta.file import encode_delta, load_delta
 from tinytrain.delta.forget import forget
@@ -99,6 +101,32 @@ def test_corrections_are_learnt_once_and_known_after_a_restart(made, place, caps
     assert sum(row["best_guess"] == "dog" for row in seen) >= 3
     kept = place / "store" / "kept" / "dog"
     assert len(list(kept.iterdir())) == 3
+
+
+@pytest.mark.parametrize("source", ["new/dog", "{place}/new/dog", "link"])
+def test_a_label_names_an_image_by_any_path_that_leads_to_it(made, place, capsys, monkeypatch, source):
+    """Absolutely or not, whatever the folder is called that is watched: it is the same image, learnt once.
+
+    That holds if it is gone since it was looked at.
+    """
+    shutil.copytree(made / "new", place / "new")
+    (place / "link").symlink_to(place / "new" / "dog")
+    monkeypatch.chdir(place)
+    last = photos(place, "dog")[-1]
+    names = (last, os.path.relpath(last), f"new/dog/{last.name}", f"./link/{last.name}", last.name)
+    (place / "labels.csv").write_text("".join(f"{name},ant\n" for name in names))
+    source = source.format(place=place)
+    words = ["d.safetensors", source, *backbone(place), "--labels", "labels.csv", "--json"]
+    parsed = parser_of("watch")[0].parse([*map(str, words)])
+    session = Session(parsed, watch.Opened.of(parsed), None)
+    for name in sorted(os.listdir(parsed.source)):
+        path = os.path.join(parsed.source, name)
+        session.look_at(Frame(path, path))
+    last.unlink()
+    session.correct()
+    said = [row for row in map(json.loads, capsys.readouterr().out.splitlines()) if "event" in row]
+    assert [(row["event"], row["class"]) for row in said] == [("correction", "ant")]
+    assert len(names) == 5 and session.watcher.learner.delta.class_names == CLASSES
 
 
 def test_what_is_no_image_is_named_and_the_next_one_is_looked_at(made, place, capsys):

@@ -8,9 +8,11 @@ from itertools import product
 
 import numpy as np
 import pytest
+from cases import each
 from PIL import Image
 
 from tinytrain.base.errors import InputError
+from tinytrain.cli.commands.inputs import files_below
 from tinytrain.datasets.duplicates import duplicate, merged, same_files, same_pixels, without_copies
 from tinytrain.datasets.folder import folder_dataset, folder_episode
 from tinytrain.episode.episode import Images
@@ -52,6 +54,27 @@ def test_what_systems_leave_in_folders_is_no_news(tmp_path, name):
         images(tmp_path / "apple" / litter)
     made = folder_dataset(tmp_path)
     assert made.class_names == ("apple", "pear") and made.provenance.skipped == ()
+
+
+@pytest.mark.parametrize(
+    "name", ["#recycle", "@Recycle", "#snapshot", "@Recently-Snapshot", "~snapshot", "$Bin"]
+)
+def test_a_bin_of_a_network_drive_is_no_class_and_is_said_once(tmp_path, name):
+    two_classes(tmp_path)
+    images(tmp_path / name)
+    (tmp_path / "apple" / "#1.png").write_bytes((tmp_path / "pear" / "000.png").read_bytes())
+    made = folder_dataset(tmp_path)
+    assert made.class_names == ("apple", "pear") and "apple/#1.png" in made.names
+    (skipped,) = made.provenance.skipped
+    assert (os.path.basename(skipped.file), skipped.kind) == (name, "bin")
+    assert "a class needs another name" in skipped.reason
+    found = []
+    assert not any(name in path for path in files_below(str(tmp_path), found)) and found == [skipped]
+
+
+def test_a_folder_of_names_that_bins_have_says_what_classes_need(tmp_path):
+    images(tmp_path / "#1")
+    assert "#1 is taken for a bin" in refused(tmp_path, "no-classes")
 
 
 @pytest.mark.parametrize("name, content, kind, words", [
@@ -201,7 +224,7 @@ def test_copies_never_lie_on_both_sides_of_a_split(tmp_path):
     assert met > 20 * 2, "and there are held-out images"
 
 
-@pytest.mark.parametrize("of_each, shots, hold_out, support, held", [
+@each("of_each, shots, hold_out, support, held", [
     (3, None, 2, [12, 12], [2, 2]),  # six different images in three files each
     (3, None, 9, [3, 3], [5, 5]),  # never the last one
     (3, None, 0, [18, 18], [0, 0]),

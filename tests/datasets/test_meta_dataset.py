@@ -3,6 +3,7 @@ import os
 
 import numpy as np
 import pytest
+from cases import each
 from osview import settled
 from PIL import Image
 from targetfolders import FOLDERS, drawing, grey_of, plain
@@ -199,7 +200,7 @@ HURT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", HURT)
+@each("case", HURT)
 def test_a_damaged_list_is_refused_by_name_and_reason(tmp_path, case):
     name, file, content, reason = HURT[case]
     root = FOLDERS[name](tmp_path / "x")
@@ -215,9 +216,7 @@ def test_a_pickled_bitmap_file_is_not_unpickled(tmp_path):
         open_target("quickdraw", tmp_path)
 
 
-@pytest.mark.parametrize(
-    "line", ["", "{}", "[1]", '{"drawing": [[[1], [2, 3]]]}', '{"drawing": [["a", "b"]]}']
-)
+@each("line", ["", "{}", "[1]", '{"drawing": [[[1], [2, 3]]]}', '{"drawing": [["a", "b"]]}'])
 def test_a_line_that_is_no_drawing_is_named_when_it_is_read(tmp_path, line):
     (tmp_path / "bat.ndjson").write_text(f"{drawing(0)}\n{line}\n{drawing(1)}\n")
     made = open_target("quickdraw", tmp_path)

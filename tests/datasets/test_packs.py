@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import osview
 import pytest
+from cases import each
 from PIL import Image
 
 from tinytrain.base.errors import InputError
@@ -158,7 +159,7 @@ HURT_JPEG = {
 }
 
 
-@pytest.mark.parametrize("name", [*HURT_RAW, *HURT_JPEG])
+@each("name", [*HURT_RAW, *HURT_JPEG])
 def test_every_contradiction_in_a_pack_is_refused_with_its_reason(tmp_path, name):
     change, reason = (HURT_RAW | HURT_JPEG)[name]
     path = saved(tmp_path, change(raw_arrays() if name in HURT_RAW else jpeg_arrays()))

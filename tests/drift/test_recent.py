@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain import kernels as kernel_table
-from tinytrain.drift.cusum import Cusum
-from tinytrain.drift.detector import DRIFT
+from tinytrain.drift.detector import DRIFT, Cusum
 from tinytrain.drift.recent import Recent, fitted, refitted
 from tinytrain.heads.registry import HEADS, find_head
 
@@ -27,8 +27,8 @@ def filled(labels, capacity: int = 10) -> tuple[Recent, np.ndarray]:
     return recent, embeddings
 
 
-@pytest.mark.parametrize("count", [0, 3, 10, 25])
-@pytest.mark.parametrize("added", [4, 10, 23])
+@each("count", [0, 3, 10, 25])
+@each("added", [4, 10, 23])
 def test_the_last_images_come_oldest_first_however_often_the_ring_went_round(added, count):
     labels = np.arange(added) % WAY
     recent, embeddings = filled(labels)
@@ -46,7 +46,7 @@ def test_images_are_kept_with_length_1_in_as_many_bytes_as_stated():
     assert recent.embeddings.nbytes + recent.labels.nbytes == 7 * (SIZE + 1) * 4
 
 
-@pytest.mark.parametrize("name", HEADS)
+@each("name", HEADS)
 def test_a_refitted_head_is_that_of_the_images_since_the_change_and_can_be_updated(name):
     labels = np.array([0, 1, 2, 1, 0, 2, 2, 1, 0, 0])
     recent, embeddings = filled(labels)

@@ -19,6 +19,7 @@ from published import published_network
 from tinytrain.backbones.load import open_backbone
 from tinytrain.delta.file import load_delta
 from tinytrain.emit.device import for_one_core
+from tinytrain.heads.head import STATES
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import single_pass
 from tinytrain.plan.recipe import ROUNDINGS, Arithmetic, Resources, Update
@@ -42,11 +43,14 @@ def without_cache(plan, network):
     return for_one_core(plan, network, Programs(network, plan.task, plan.recipe.precision))
 
 
-def compare(folder, network, plan, compiler, options=()):
-    """Adapt in Python and in C to random images, and compare all that either computes on the way."""
+def compare(folder, network, plan, compiler, options=(), images=1):
+    """Adapt in Python and in C to random images, and compare all that either computes on the way.
+
+    `images` is the seed of the images.
+    """
     device = emit(folder, network, plan, seed=3)
-    support = emitted.classes_of(network, device.ways, device.shots, 1)
-    query = emitted.classes_of(network, device.ways, 4, 2)
+    support = emitted.classes_of(network, device.ways, device.shots, images)
+    query = emitted.with_strangers(emitted.classes_of(network, device.ways, 4, 2))
     want = emitted.in_python(folder, network, plan, support, query, seed=3)
     got = emitted.in_c(emitted.compiled(folder, compiler, options), support, query)
     for name in (n for n in want if n.startswith(SAME)):
@@ -57,6 +61,7 @@ def compare(folder, network, plan, compiler, options=()):
     assert got["trained"] == want["trained"]
     assert_verdict(device, want, got)
     assert_delta(folder, network, want, got)
+    assert_answers(folder, want, got)
     return device, want, got
 
 
@@ -83,15 +88,32 @@ def assert_delta(folder, network, want, got):
     assert [(s.layer, s.part, s.channels.tolist(), s.values.tobytes()) for s in delta.slices] == want[
         "slices"
     ]
-    temperature, left_out = want["facts"]
-    assert delta.head.temperature == pytest.approx(temperature, rel=1e-6)
-    assert delta.head.left_out == (left_out and pytest.approx(left_out, rel=1e-6))
     assert {int.from_bytes(code, "little", signed=True) for code in got["damaged"]} == {-6}
     assert np.frombuffer(got["loading"][0], np.int32).tolist() == [-7, 0, 0]
     assert got["saved again"] == got["delta"]
     said = re.search(r"TT_DELTA_BYTES (\d+)u", (folder / "src" / "plan.h").read_text())
     assert int(said[1]) == len(got["delta"][0])
     assert labels.tolist() == labels_of(want["answers"][0]).tolist()
+
+
+def assert_answers(folder, want, got):
+    """Of the head that answers, whether the guard kept the adapted one: what is known of it, and verdicts."""
+    refused = "delta" not in got
+    temperature, left_out, limit = want["facts"][refused]
+    expected = temperature, left_out or 0, *(limit or (0, 0))
+    near = 1e-6 * limit.scale if limit else 0
+    for facts in map(np.frombuffer, got["facts"]):
+        assert facts.tolist() == pytest.approx(expected, rel=1e-6, abs=near)
+    if not refused:
+        head = load_delta(folder / "delta.safetensors").head
+        said = head.temperature, head.left_out or 0, *(head.limit or (0, 0))
+        assert said == pytest.approx(facts, rel=1e-12) and (head.left_out is None) == (left_out is None)
+    labels, confidences, states, exponents = zip(*want["verdicts"][refused], strict=True)
+    assert np.frombuffer(b"".join(got["state"]), np.int32).tolist() == [*map(STATES.index, states)]
+    assert np.frombuffer(b"".join(got["label"]), np.int32).tolist() == [*labels]
+    found = np.frombuffer(b"".join(got["confidence"]), np.float32)
+    rounding = max(exponents) * 2.0**-22  # of logits, which either adds in an order of its own
+    assert found == pytest.approx(confidences, abs=max(1e-5, rounding))
 
 
 @pytest.mark.parametrize("compiler", quick(COMPILERS))
@@ -116,6 +138,34 @@ def test_so_it_has_without_a_cache(head, optimizer, shots, tmp_path):
     plan, options = without_cache(plan, network), emitted.sanitizers(COMPILERS[0])
     device, _, _ = compare(tmp_path, network, plan, COMPILERS[0], options)
     assert (device.training.resources.step_queries < device.support) == (shots > 1)
+
+
+@pytest.mark.parametrize(
+    ("head", "precision", "shots", "faster", "kept"),
+    quick(
+        [
+            ("cosine", "int8", 1, 1, True),
+            ("cosine", "float32", 1, 30, False),
+            ("lda", "float32", 1, 1, True),
+            ("lda", "float32", 1, 10_000, True),  # cannot tell its classes apart: it has no limit
+            ("lda", "int8", 2, 1, True),
+            ("cosine", "float32", 12, 1, True),
+            ("mild-lda", "float32", 12, 1, True),
+            ("cosine", "float32", 12, 10_000, False),
+            ("lda", "int8", 12, 10_000, False),
+        ],
+        (0, 1),
+    ),
+)
+def test_confidence_and_strangers_are_those_of_python(head, precision, shots, faster, kept, tmp_path):
+    """Of one image of each class or so many that the limit lies between two; of steps that memorise."""
+    network = {"float32": toynets.toy, "int8": int8nets.toy8}[precision]("headed")
+    plan = plan_of(network, 2, shots, head, 200_000, 0.24, precision=precision, steps=14)
+    rates = tuple((faster * weight, faster * bias) for weight, bias in plan.recipe.rates)
+    plan = replace(plan, recipe=replace(plan.recipe, rates=rates))
+    _, want, got = compare(tmp_path, network, plan, COMPILERS[-1], images=3 if faster == 30 else 1)
+    states = {state for _, _, state, _ in want["verdicts"][not kept]}
+    assert ("delta" in got) == kept and ("unknown" in states) == (faster < 10_000 or not kept)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """``tinytrain emit``: its folder becomes a program that adapts, and its plan one that Python obeys."""
 
 import json
+import re
 import shutil
 import subprocess
 
@@ -39,6 +40,7 @@ def test_the_example_learns_and_recognises(precision, given, tmp_path, capsys):
     assert done.returncode == 0, done.stderr
     done = subprocess.run([program], capture_output=True, text=True)
     assert done.returncode == 0 and "2 of 2 right" in done.stdout, done.stdout
+    assert len(re.findall(r"^.+ -> .+, \d+ %(?:, unknown|, uncertain)?$", done.stdout, re.MULTILINE)) == 2
 
 
 @pytest.mark.slow

@@ -142,19 +142,27 @@ def test_comments_and_numbers_are_what_c_reads():
 
 def test_a_name_that_looks_like_a_part_of_the_header_breaks_nothing(tmp_path):
     """The device writes its texts into the header: behind the names, whatever they are."""
-    names = ("img" + "0" * 64, '"temperature":1.000000e+00', '"file_sha256":"' + "0" * 64)
+    names = ("img" + "0" * 64, '"temperature":1.000000e+00,"limit":{"scale":', '"file_sha256":"' + "0" * 64)
     device = device_of(replace(NETWORK, name=names[1]), plan_of(NETWORK, 3, 2, "cosine", 60_000, steps=2))
     text = c_delta_table(device, names)
     found = re.search(r"tt_delta_header\[\d+\] = \{(.*?)\}", text, re.S)[1]
     header = bytes(map(int, found.split(",")))
-    at = {name: int(re.search(rf"tt_delta_{name}_at = (\d+)u", text)[1]) for name in ("sum", "temperature")}
+    sum_at = int(re.search(r"tt_delta_sum_at = (\d+)u", text)[1])
+    places, ends = (
+        re.search(rf"tt_delta_facts_{name}\[4\] = {{(.*?)}}", text, re.S)[1] for name in ("at", "end")
+    )
     facts = json.loads(header[8:])["__metadata__"]
     assert json.loads(facts["classes"]) == list(names)
     written = bytearray(header)
-    written[at["sum"] : at["sum"] + 64] = b"1" * 64
-    written[at["temperature"] : at["temperature"] + 12] = b"2.345678e-01"
+    written[sum_at : sum_at + 64] = b"1" * 64
+    numbers = b"2.345678e-01", b"5.000000e-01", b"1.500000e+01", b"-7.000000e-03"
+    for at, end, given in zip(places.split(","), ends.split(","), numbers, strict=True):
+        written[int(at) : int(end)] = given
     again = json.loads(written[8:])["__metadata__"]
-    assert again["file_sha256"] == "1" * 64 and json.loads(again["head"])["temperature"] == 0.2345678
+    head = json.loads(again["head"])
+    assert again["file_sha256"] == "1" * 64 and len(written) == len(header)
+    assert (head["temperature"], head["left_out"]) == (0.2345678, 0.5)
+    assert head["limit"] == {"scale": 15.0, "least": -0.007}
     changed = {"file_sha256", "head"}
     assert {k: v for k, v in again.items() if k not in changed} == {
         k: v for k, v in facts.items() if k not in changed

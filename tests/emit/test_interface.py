@@ -1,7 +1,9 @@
 """What a program calls on a device: wrong calls, refusals, plans without quotas, and the order of scores."""
 
 import ctypes
+import json
 import platform
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -14,6 +16,7 @@ from cases import quick
 from emitted import Library, emit, plan_of
 from int8nets import toy8
 
+from tinytrain.base.safetensors import decode, encode
 from tinytrain.delta.file import load_delta
 from tinytrain.emit.device import for_one_core
 from tinytrain.emit.folder import SOURCES
@@ -21,7 +24,8 @@ from tinytrain.plan.recipe import most
 from tinytrain.planner.candidates import Programs
 
 OK, NOT_FINITE, LOSS_ROSE, BAD_LABEL, FULL, INCOMPLETE, NOT_READY = 0, 1, 2, -1, -2, -3, -4
-ARITHMETIC = -10
+LOGITS_NOT_FINITE = -5
+BAD_DELTA, ARITHMETIC = -6, -10
 NETWORK = toynets.toy("headed")
 
 MAIN = """
@@ -58,9 +62,71 @@ def test_calls_that_come_too_early_or_are_wrong_say_so(tmp_path):
     assert [c.add(0, image) for image in images[:3]] == [OK, OK, FULL]
     assert c.tt_adapt(None) == INCOMPLETE
     assert [c.add(1, image) for image in images[2:]] == [OK, OK]
+    logits = np.float32([1, 2])
+    assert c.verdict(logits) == NOT_READY
     assert c.tt_adapt(None) == OK and isinstance(c.save(), bytes) and c.predict(images[0]) in (0, 1)
+    assert c.verdict(logits)[0] == 1 and c.verdict(logits[::-1])[0] == 0
+    for wrong in ([np.nan, 1], [1, np.nan], [np.inf, 1], [1, np.inf], [-np.inf] * 2):
+        assert c.verdict(np.float32(wrong)) == LOGITS_NOT_FINITE
     c.tt_reset()
     assert (c.predict(images[0]), c.save(), c.tt_adapt(None)) == (NOT_READY, NOT_READY, INCOMPLETE)
+    assert c.verdict(logits) == NOT_READY
+
+
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory):
+    """A library for four classes, and tensors and metadata of what it has learnt."""
+    folder = tmp_path_factory.mktemp("learnt")
+    emit(folder, NETWORK, plan_of(NETWORK, 4, 2, "cosine", 60_000, steps=2), seed=3)
+    c = Library(folder)
+    assert c.learn(emitted.classes_of(NETWORK, 4, 2, 1)) == OK
+    return c, *decode(c.save())
+
+
+@pytest.mark.parametrize(
+    ("facts", "state"),
+    [
+        ({"limit": {"scale": 0.5, "least": -1.0}}, 0),
+        ({"limit": {"scale": 0.5, "least": -1.0}, "temperature": 100.0}, 1),
+        ({"limit": {"scale": 0.5, "least": 3.0340}}, 0),
+        ({"limit": {"scale": 0.5, "least": 3.0342}}, 2),
+        ({"temperature": 100.0}, 0),
+    ],
+)
+def test_what_a_delta_says_of_its_head_decides_verdicts(facts, state, learnt):
+    """The energy of the logits is 3.0341; without a limit all is identified, whatever the confidence."""
+    c, tensors, metadata = learnt
+    head = json.loads(metadata["head"]) | {"temperature": 1.0}
+    del head["limit"]
+    assert c.load(encode(tensors, metadata | {"head": json.dumps(head | facts, separators=(",", ":"))})) == OK
+    temperature = facts.get("temperature", 1.0)
+    label, confidence, found = c.verdict(np.float32([0, 3, 1.5, 1]))
+    assert (label, found) == (1, state)
+    assert confidence == pytest.approx(1 / np.exp(np.array([-3, 0, -1.5, -2]) / temperature).sum(), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (r'"scale":[^,]+', '"scale":-1.0'),
+        (r'"scale":[^,]+', '"scale":0.0'),
+        (r'"least":[^}]+', '"least":--1.0'),
+        (r'"least":[^}]+', '"least":- 1.0'),
+        (r'"least":[^}]+', '"least":.5'),
+        (r'"least":[^}]+', '"least":null'),
+        (r'"limit":{[^}]+}', '"limit":null'),
+        (r'"limit":{[^}]+}', ""),
+        (r'"limit":{[^}]+}', '"views":2'),
+        (r'"temperature":[^,]+', '"temperature":-1.0'),
+        (r'"temperature":[^,]+', '"temperature":0.0'),
+        (r'"left_out":[^,]+', '"left_out":-0.5'),
+    ],
+)
+def test_a_delta_whose_head_python_would_refuse_is_refused(old, new, learnt):
+    c, tensors, metadata = learnt
+    head, count = re.subn(old, new, metadata["head"])
+    assert count == 1 and c.load(encode(tensors, metadata | {"head": head})) == BAD_DELTA
+    assert c.load(encode(tensors, metadata)) == OK
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,12 @@ from imagefiles import bmp_header, encoded, jpeg_header, png_header, scene
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
+from tinytrain.base import confined
 from tinytrain.base.errors import InputError
 from tinytrain.episode.decode import check_image, load_image
 
 
-@pytest.mark.parametrize("header, limit", [(png_header, 61), (bmp_header, 61), (jpeg_header, 128)])
+@pytest.mark.parametrize("header, limit", [(png_header, 61), (bmp_header, 55), (jpeg_header, 128)])
 @pytest.mark.parametrize("side", [30_000, 12_000, 60_000])
 def test_a_header_that_claims_too_many_pixels_is_refused_before_anything_is_allocated(
     tmp_path, header, limit, side
@@ -127,11 +129,7 @@ def test_a_name_that_becomes_a_pipe_after_a_look_at_it_is_still_refused(tmp_path
 
 
 WITHOUT_A_PIXEL = {
-    "0 x 0": b"P2 0 0 255\n",
-    "0 x 5": b"P6 0 5 200\n",
-    "5 x 0": b"P5 5 0 255\n",
     "0 x 8": png_header(0, 8),
-    "8 x 0": bmp_header(8, 0),
     "16 x 0": jpeg_header(16, 0),
 }
 
@@ -162,3 +160,32 @@ def test_a_png_with_a_wrong_checksum_of_a_text_passes_the_check_as_it_is_read(tm
     (tmp_path / "x.png").write_bytes(whole.replace(b"Author\0me", b"Author\0ma"))
     check_image(tmp_path / "x.png")
     assert np.array_equal(load_image(tmp_path / "x.png", 32), load_image(whole, 32))
+
+
+@pytest.mark.parametrize("kind, options", [("WEBP", {}), ("GIF", {}), ("JPEG", {"progressive": True})])
+def test_where_no_other_process_starts_its_kinds_are_refused_and_the_others_are_read(
+    kind, options, tmp_path, monkeypatch
+):
+    confined.end()
+    monkeypatch.setattr(sys, "executable", "/nothing")
+    for kept in ("PNG", "JPEG"):
+        assert load_image(encoded(Image.fromarray(scene()), kept), 32).shape == (32, 32, 3)
+    path = tmp_path / "x.img"
+    path.write_bytes(encoded(Image.fromarray(scene()), kind, **options))
+    with pytest.raises(
+        InputError, match=r"x\.img' .*none starts here .*No such file.*save it as PNG"
+    ) as caught:
+        load_image(path, 32)
+    assert caught.value.code == "picture-decoder" and "\n" not in str(caught.value)
+
+
+def test_a_decoder_that_is_killed_costs_one_image_and_not_the_next(monkeypatch):
+    good = encoded(Image.fromarray(scene()), "WEBP")
+    monkeypatch.setattr(confined, "SECONDS", 0)
+    endless = b"P3 4000 4000 255\n" + b"0 " * 8_000_000
+    with pytest.raises(
+        InputError, match=r"takes more than 256 MB or 0 seconds to decode; scale it down"
+    ) as caught:
+        load_image(endless, 32)
+    assert caught.value.code == "picture-too-large"
+    assert load_image(good, 32).shape == (32, 32, 3)

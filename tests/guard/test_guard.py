@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from toydevices import ONE
 
 from tinytrain.base.errors import AdaptationRefusedError, InputError
@@ -62,7 +63,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+@each("case", CASES)
 def test_every_reason_is_found_and_the_old_weights_stand(case):
     changes, codes = CASES[case]
     found = verdict(**changes)
@@ -70,7 +71,7 @@ def test_every_reason_is_found_and_the_old_weights_stand(case):
     json.dumps(found.to_json(), allow_nan=False)
 
 
-@pytest.mark.parametrize("case", CASES)
+@each("case", CASES)
 def test_force_keeps_every_finite_result(case):
     changes, codes = CASES[case]
     found = verdict(force=True, **changes)

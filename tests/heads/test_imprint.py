@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from headdata import embeddings, fitted
 
 from tinytrain import kernels
@@ -31,8 +32,8 @@ def test_imprinting_one_by_one_is_imprinting_at_once_in_any_order(seed):
     assert head.counts.tolist() == whole.counts.tolist()
 
 
-@pytest.mark.parametrize("size", [SIZE, 160, 1280])
-@pytest.mark.parametrize("n", [1, 2, 7, 64])
+@each("size", [SIZE, 160, 1280])
+@each("n", [1, 2, 7, 64])
 def test_classes_that_are_added_leave_every_bit_of_the_logits_of_the_others(size, n):
     x, labels = embeddings(40, size, way=2)
     new, _ = embeddings(n, size, seed=1, way=2)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain.episode.episode import Images
 from tinytrain.guard.suspects import GAP, MARGIN, chance, find_suspects
@@ -50,7 +51,7 @@ def by_definition(x):
     return rows
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_measures_are_those_of_images_that_are_really_left_out(seed):
     x = embeddings(seed)
     np.testing.assert_allclose(measured(x), by_definition(x), atol=2e-5)

@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from cases import quick
+from cases import each, quick
 from headdata import embeddings, fitted
 
 from tinytrain import kernels
@@ -42,8 +42,8 @@ def close(found, wanted, error):
     np.testing.assert_allclose(found, wanted, rtol=0, atol=error * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("dtype, backend, logits_error", [("f4", "auto", 2e-3), ("f8", "numpy", 1e-9)])
+@each("seed", range(3))
+@each("dtype, backend, logits_error", [("f4", "auto", 2e-3), ("f8", "numpy", 1e-9)])
 def test_the_published_update_is_reproduced_on_2000_embeddings(seed, dtype, backend, logits_error):
     """Means, covariance and predictions to 1e-5, in whatever order; logits as exact as the numbers are.
 

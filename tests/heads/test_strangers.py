@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from scipy.special import logsumexp
 
 from tinytrain import kernels
@@ -84,7 +85,7 @@ def test_the_energy_is_a_scaled_logarithm_of_a_sum_of_exponentials(scale):
     assert energy(logits, scale) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 10, 11, 25, 97])
+@each("count", [1, 2, 3, 10, 11, 25, 97])
 def test_the_lowest_energies_give_the_quantile_of_all(count):
     values = np.random.default_rng(count).standard_normal(count)
     gauge = Gauge(1.0, 0.0, count)
@@ -154,7 +155,7 @@ def test_a_single_image_per_class_gives_a_limit_below_its_own_energy(kind):
     assert own > 0.8 and strangers_refused > 0.5
 
 
-@pytest.mark.parametrize("kind", list(HEADS))
+@each("kind", list(HEADS))
 def test_images_that_are_all_alike_give_no_limit_and_no_error(kind):
     same = unit(np.ones((9, SIZE)))
     head = fitted(kind, same, np.repeat(np.arange(3, dtype=np.int32), 3))
@@ -162,7 +163,7 @@ def test_images_that_are_all_alike_give_no_limit_and_no_error(kind):
         assert head.limit is None and states(head, same[:1]) == [IDENTIFIED]
 
 
-@pytest.mark.parametrize("kind", list(HEADS))
+@each("kind", list(HEADS))
 def test_every_head_gives_finite_limits_and_known_states(kind):
     for shots in (1, 2, 5):
         x, labels = Task(3).images(shots)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import safetensors.numpy
+from cases import each
 from published import published_file
 from toynets import UNBOUNDED, toy
 
@@ -160,8 +161,8 @@ THIRD = [
 ]
 
 
-@pytest.mark.parametrize("spec", ROTATED)
-@pytest.mark.parametrize(("code", "change"), THIRD)
+@each("spec", ROTATED)
+@each(("code", "change"), THIRD)
 def test_each_broken_late_field_is_refused_by_its_own_name(code, change, spec):
     network = replace(make_network(), input=spec)
     with pytest.raises(InputError) as caught:
@@ -200,7 +201,7 @@ LATE_LAYERS = [
 ]
 
 
-@pytest.mark.parametrize(("code", "change"), LATE_LAYERS)
+@each(("code", "change"), LATE_LAYERS)
 def test_each_broken_late_field_of_a_layer_is_refused_by_its_own_name(code, change):
     network = replace(make_network(), input=ROTATED[0])
     with pytest.raises(InputError) as caught:
@@ -208,7 +209,7 @@ def test_each_broken_late_field_of_a_layer_is_refused_by_its_own_name(code, chan
     assert caught.value.code == code and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("code", "change"), SECOND)
+@each(("code", "change"), SECOND)
 def test_each_broken_input_is_refused_by_its_own_name(code, change):
     network = replace(make_network(), input=SPECS[0])
     with pytest.raises(InputError) as caught:
@@ -216,7 +217,7 @@ def test_each_broken_input_is_refused_by_its_own_name(code, change):
     assert caught.value.code == code and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "change"),
     [
         ("network-kind", lambda t, m, topology: m.clear()),
@@ -279,7 +280,7 @@ def test_each_broken_network_is_refused_by_its_own_name(code, change):
 CODES = Quantisation((Codes(6 / 255, -128), Codes(0.1 / 3, 5)), (None, Codes(1e-3, -128)))
 
 
-@pytest.mark.parametrize("spec", [InputSpec((8, 8, 3)), *SPECS, *ROTATED])
+@each("spec", [InputSpec((8, 8, 3)), *SPECS, *ROTATED])
 def test_codes_come_back_exactly_and_are_no_part_of_the_digest(spec):
     plain = replace(make_network(), input=spec)
     network = replace(plain, quantisation=CODES)
@@ -301,7 +302,7 @@ def codes(**changes):
 GOOD = [0.1, 0]
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "change"),
     [
         ("network-metadata", lambda t, metadata, topology: metadata.pop("codes")),

@@ -8,13 +8,13 @@ from functools import cache
 
 import numpy as np
 import pytest
+from int8network import Int8Network
 from integernet import Integers, Published
 from oracle import Oracle
 from published import published_network
 
 from tinytrain.datasets import open_dataset
 from tinytrain.kernels import reference_int8
-from tinytrain.meta.studies.int8_network import Int8Network
 
 NAMES = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
 INPUTS = int(os.environ.get("TINYTRAIN_INT8_INPUTS", "3"))

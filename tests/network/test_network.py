@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain.base.errors import InputError
 from tinytrain.network.network import InputSpec, Layer, Network
@@ -77,7 +78,7 @@ def test_the_digest_never_changes_between_versions():
     assert make_network().digest == "8b8d6bf08bbb065da0fab4c377c8c9d36d2ca91cba05ea9870ad994ee8c5c4d3"
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         lambda n: {"weights": changed(n.weights, 2, 5)},
@@ -108,7 +109,7 @@ def other(index: int, **changes) -> dict:
     return {"layers": tuple(layers)}
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "code", "text"),
     [
         ({"layers": ()}, "network-size", "0 layers"),
@@ -160,8 +161,8 @@ def test_an_impossible_topology_is_named(change, code, text):
     assert caught.value.code == code and text in str(caught.value)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize(("part", "what"), [("scales", "scale"), ("biases", "bias")])
+@each("bad", [np.nan, np.inf, -np.inf])
+@each(("part", "what"), [("scales", "scale"), ("biases", "bias")])
 def test_a_number_that_is_none_is_named_with_its_layer(part, what, bad):
     network = make_network()
     with pytest.raises(InputError, match=f"block0.project: 1 of 4 numbers in its {what} are NaN") as caught:
@@ -176,7 +177,7 @@ def test_nan_in_a_float_weight_is_named_with_its_layer():
         check_network(make_network(weights=weights, scales=(None,) * 3))
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "code"),
     [
         (lambda n: {"weights": n.weights[:2]}, "network-arrays"),

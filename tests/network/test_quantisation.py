@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from published import published_network
 from toynets import toy
 
@@ -34,7 +35,7 @@ def test_blocks_of_mobile_networks_can_run_in_int8(name):
     assert int8_obstacle(coded(name)) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("reason", "change"),
     [
         ("float32 weights", lambda network: toy("blocks")),
@@ -55,7 +56,7 @@ def with_output(network, layer, codes):
     return replace(network, quantisation=replace(network.quantisation, outputs=tuple(outputs)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("reason", "change"),
     [
         ("squeeze", {"kind": "squeeze"}),
@@ -83,8 +84,8 @@ def with_scale(network, layer, scale, bias):
     return replace(network, scales=tuple(scales), biases=tuple(biases))
 
 
-@pytest.mark.parametrize(("scale", "bias"), [(1e-12, 0.5), (1e-12, -5.0), (1e-7, 100.0), (1e-30, 0.0)])
-@pytest.mark.parametrize("layer", [0, 1, 2, 8])
+@each(("scale", "bias"), [(1e-12, 0.5), (1e-12, -5.0), (1e-7, 100.0), (1e-30, 0.0)])
+@each("layer", [0, 1, 2, 8])
 def test_a_channel_whose_units_are_too_small_gets_the_smallest_scale_that_fits(layer, scale, bias):
     network = with_scale(coded(), layer, scale, bias)
     codes, scales, dead = int8_weights(network, layer)

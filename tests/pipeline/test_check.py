@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from cases import each
 from toydevices import ONE
 
 from tinytrain.backbones.catalogue import SHIPPED
@@ -213,7 +214,7 @@ def test_a_burst_is_seen_through_by_check_and_by_adapt():
         assert report.estimate.accuracy == pytest.approx(found.estimate.accuracy, abs=0.1)
 
 
-@pytest.mark.parametrize("kind", sorted(HEADS))
+@each("kind", sorted(HEADS))
 def test_a_head_of_copies_is_that_of_the_images_with_its_limit_and_temperature(kind):
     network, single = load_backbone(SHIPPED.name), sample_episode(leaves(), 3, 3, 0, 2, 4)
     policy = find_policy("none").with_head(kind)

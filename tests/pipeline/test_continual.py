@@ -287,6 +287,7 @@ def test_python_adapts_again_to_names_and_paths(delta, tmp_path):
     )
     assert stored(report.delta) == stored(continued(delta, new_images(4), ("new",)).delta)
     again = tinytrain.adapt_again(network, tinytrain.forget(report, "new"), budget="4MB", force=True)
+    assert again.delta.report["forgotten"] == {"classes": 1, "traces": []}, "a store removes what was before"
     assert again.delta.class_names == delta.class_names
     photos = write_images(tmp_path / "photos", classes=("dog",))
     assert tinytrain.adapt_again(network, delta, photos).episode.class_names[-1] == "dog"

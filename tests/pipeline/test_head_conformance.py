@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from cases import each, quick
 
 from tinytrain.heads.cosine import Cosine, CosineHead
 from tinytrain.heads.head import ANSWERING, FITTING, UNKNOWN, HeadBuffer, HeadVerdict
@@ -14,7 +15,7 @@ from tinytrain.heads.triangle import Triangle, unpacked
 from tinytrain.pipeline.conformance import ConformanceError
 from tinytrain.pipeline.head_conformance import check_head
 
-BACKENDS = pytest.mark.parametrize("backend", ["auto", "numpy"])
+BACKENDS = pytest.mark.parametrize("backend", quick(["auto", "numpy"]))
 
 
 @BACKENDS
@@ -275,7 +276,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@each("name", BROKEN)
 def test_a_broken_head_is_caught_in_one_sentence(name):
     method, sentence = BROKEN[name]
     with pytest.raises(ConformanceError, match=sentence) as caught:

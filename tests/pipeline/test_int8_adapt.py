@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from int8nets import toy8
 from toydevices import ONE
 
@@ -50,7 +51,7 @@ def forced(chosen: Policy | str, device: Device = ONE, seed: int = 0):
     return adapt(NETWORK, toy_episode(), INT8, chosen, seed, device, force=True)
 
 
-@pytest.mark.parametrize(
+@each(
     "chosen",
     [policy(), "tinytrain", "tinytrain_published", "last_layer", "bias_only", "trady"],
     ids=lambda chosen: getattr(chosen, "name", chosen),
@@ -63,8 +64,8 @@ def test_it_takes_the_bytes_of_its_plan_and_no_more_than_the_budget(chosen):
     assert all(np.isfinite(report.ran.losses)) and report.ran.losses
 
 
-@pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize("scaled", [True, False])
+@each("rounding", ROUNDINGS)
+@each("scaled", [True, False])
 def test_every_rule_of_rounding_changes_weights_that_stay_int8(rounding, scaled):
     delta = forced(policy(rounding, scaled)).delta
     changed = 0

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from commandline import tt
 from int8nets import toy8
 from integernet import Integers
@@ -180,8 +181,8 @@ def test_the_commands_go_on_in_the_precision_that_is_asked_for(tmp_path, capsys)
     assert np.array_equal(after[2].replay.codes, after[1].replay.codes)
 
 
-@pytest.mark.parametrize("scale", [1e-11, 0.0234, 1.0, 3.7e11])
-@pytest.mark.parametrize("zero", [-128, -3, 127])
+@each("scale", [1e-11, 0.0234, 1.0, 3.7e11])
+@each("zero", [-128, -3, 127])
 def test_codes_come_back_as_they_were(scale, zero):
     codes = Codes(scale, zero)
     given = np.arange(-128, 128, dtype=np.int8).reshape(16, 16)

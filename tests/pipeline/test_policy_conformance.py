@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
+from cases import each, quick
 from toypolicies import POLICIES
 
 from tinytrain.episode.augment import Ranges
@@ -17,7 +18,7 @@ from tinytrain.policies.common import Policy, all_channels
 LAST = len(toy_network().layers) - 1
 
 
-@pytest.mark.parametrize("name", list(POLICIES))
+@pytest.mark.parametrize("name", quick(POLICIES, range(4)))
 def test_every_registered_policy_keeps_its_promises_at_30_sizes(name):
     found = check_policy(POLICIES[name], toy_network(), toy_episode(), macs=0.5)
     assert found.policy == name and len(found.plans) == 30
@@ -119,7 +120,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@each("name", BROKEN)
 def test_a_broken_policy_is_caught_in_one_sentence(name):
     policy, sentence = BROKEN[name]
     with pytest.raises(ConformanceError, match=sentence) as caught:

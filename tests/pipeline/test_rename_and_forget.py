@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 
 import tinytrain
 from tinytrain import kernels as kernel_table
@@ -107,7 +108,7 @@ def test_a_head_that_keeps_classes_apart_is_the_one_that_never_saw_the_class(nam
         assert found.tensors()[key].tobytes() == values.tobytes(), key
 
 
-@pytest.mark.parametrize("name", HEADS)
+@each("name", HEADS)
 def test_without_a_class_the_logits_of_the_others_are_what_they_were(name):
     task = made_up(5, 12, 6)
     head = fitted(HEADS[name], KERNELS, task)
@@ -150,6 +151,22 @@ def test_to_forget_an_added_class_undoes_that_it_was_added(head):
         assert back.report["forgotten"]["traces"] == [HEAD]
     else:
         assert back.report["forgotten"]["traces"] == [] and tensors(back) == tensors(delta)
+
+
+def test_nothing_in_the_file_of_a_delta_names_a_forgotten_class(delta):
+    """Corrections of it are counted and warnings name files in its folder."""
+    old = delta.class_names[1]
+    watched = {"corrections": {old: 2, delta.class_names[0]: 1}, "labels": {old: ["ab"]}, "marks": {}}
+    report = {
+        **delta.report,
+        "watched": watched,
+        "warnings": [f"skipped photos/{old}/a.png: is cut off", "slow"],
+    }
+    told = replace(delta, report=report)
+    assert old.encode() in encode_delta(told) and old.encode() not in encode_delta(forget(told, old))
+    assert forget(told, old).report["warnings"] == ["slow"]
+    renamed = rename(told, old, "parsley").report["watched"]
+    assert renamed["corrections"]["parsley"] == 2 and renamed["labels"] == {"parsley": ["ab"]}
 
 
 def test_two_classes_must_remain(delta):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_seconds
@@ -111,8 +112,8 @@ def repeated(report):
     return adapt(NETWORK, EPISODE, None, plan, 3, Device(threads=1), force=True)
 
 
-@pytest.mark.parametrize("seconds", [0.03, 0.1, 10])
-@pytest.mark.parametrize("decay", [(1.0, 1.0), (0.0, 0.0), (0.5, 0.5)])
+@each("seconds", [0.03, 0.1, 10])
+@each("decay", [(1.0, 1.0), (0.0, 0.0), (0.5, 0.5)])
 def test_the_plan_of_the_report_repeats_the_adaptation_bit_for_bit(seconds, decay):
     report = timed(seconds, policy=unscored(decay=decay))
     again = repeated(report)
@@ -146,13 +147,13 @@ def test_more_macs_are_not_taken_than_allowed():
     assert Budget(seconds=1).macs == 0.3 and Budget().macs == 0.15
 
 
-@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "2"])
+@each("value", [0, -1, float("nan"), float("inf"), "2"])
 def test_what_is_no_time_is_refused(value):
     with pytest.raises(UsageError, match="no time"):
         Budget(seconds=value)
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "abc", "", "1e3", "nan", "2 h"])
+@each("text", ["0", "-1", "abc", "", "1e3", "nan", "2 h"])
 def test_what_cannot_be_read_as_seconds_is_refused(text):
     with pytest.raises(UsageError, match="no time"):
         parse_seconds(text)

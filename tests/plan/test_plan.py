@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from cases import each
 from toydevices import ONE
 from toyplans import planned
 from toypolicies import POLICIES
@@ -51,8 +52,8 @@ def changed(facts, path, value):
     return facts
 
 
-@pytest.mark.parametrize("name", POLICIES)
-@pytest.mark.parametrize("memory", [60_000, 10**6])
+@each("name", POLICIES)
+@each("memory", [60_000, 10**6])
 def test_a_plan_comes_back_from_its_file_as_it_was(tmp_path, name, memory):
     plan = plan_of(name, memory if POLICIES[name].shrinks else 10**6)
     save_plan(tmp_path / "plan.json", plan)
@@ -61,7 +62,7 @@ def test_a_plan_comes_back_from_its_file_as_it_was(tmp_path, name, memory):
     assert again.to_json() == plan.to_json() == json.loads((tmp_path / "plan.json").read_text())
 
 
-@pytest.mark.parametrize("name", ["tinytrain", "last_layer", "trady", "tinytl", "transductive", "none"])
+@each("name", ["tinytrain", "last_layer", "trady", "tinytl", "transductive", "none"])
 def test_a_plan_in_the_place_of_its_policy_gives_the_same_bits_without_measuring(monkeypatch, name):
     budget = Budget(10**6, 0.5)
     usual = adapt(NETWORK, EPISODE, budget, POLICIES[name], 3, ONE, force=True)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from toynets import WIDE, everything, recipe, toy
 from toypolicies import POLICIES
 
@@ -50,7 +51,8 @@ def test_wide_row_tiles_take_fewer_calls_and_the_same_macs(kind):
     updates = tuple(Update(i, tuple(range(4)), bias=True) for i in range(3 if kind == "prefix" else 0, 6))
     recipe = Recipe("test", updates, ((1e-3, 1e-3),) * len(updates))
     banks = (SegmentBank(network, recipe, row_tile) for row_tile in (WIDE_TILES[0], 2_000))
-    wide, usual = (bank.get(kind, 1 + (kind == "backward")) for bank in banks)
+    key = kind, 1 + (kind == "backward")
+    wide, usual = (bank.segments([key])[key] for bank in banks)
     assert len(wide.calls) < len(usual.calls)
     for part in ("forward", "grad_input", "grad_weight"):
         assert wide.macs(part) == usual.macs(part)
@@ -134,6 +136,7 @@ def test_a_probe_that_does_not_fit_measures_fewer_layers_and_the_named_budget_in
         assert program.nbytes <= memory and inspected == wanted[-len(inspected) :]
 
 
+@pytest.mark.slow
 @EVERY
 def test_a_larger_budget_never_takes_anything_away(name):
     """Of views or workers, while the policy does not look at the budget and the optimizer is the least."""
@@ -218,7 +221,7 @@ def test_views_go_before_channels_and_channels_before_the_optimizer():
     assert optimizers[:2] == ["adam", "adam"]
 
 
-@pytest.mark.parametrize("task", [*TASKS, TaskShape(500, 43), TaskShape(60, 60), TaskShape(51, 2)])
+@each("task", [*TASKS, TaskShape(500, 43), TaskShape(60, 60), TaskShape(51, 2)])
 def test_a_step_has_room_for_every_class(task):
     sizes = step_sizes(task)
     assert all(task.n_way <= size <= task.n_support for size in sizes)

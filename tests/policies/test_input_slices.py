@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from oracle import Oracle, prototype_loss
 from toynets import everything, gradient_of, recipe, toy
 from toysegments import backward_segment
@@ -169,7 +170,7 @@ def test_inputs_that_do_not_fit_the_backbone_are_refused(network, delta, layer, 
         apply(network, replace(delta, slices=(bad,)))
 
 
-@pytest.mark.parametrize(
+@each(
     "updates",
     [
         (Update(7, (0,), inputs=(1,)),),  # depthwise

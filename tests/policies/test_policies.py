@@ -4,6 +4,7 @@ from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
+from cases import each
 from published import published_network
 from toypolicies import POLICIES
 
@@ -71,8 +72,8 @@ def test_smaller_fractions_train_less_down_to_one_channel_or_bias(name):
     assert least.layer == LAST and len(least.channels) + least.bias == 1
 
 
-@pytest.mark.parametrize("name", [n for n, p in POLICIES.items() if p.macs_limited])
-@pytest.mark.parametrize("macs", [0.02, 0.1, 0.3, 0.6])
+@each("name", [n for n, p in POLICIES.items() if p.macs_limited])
+@each("macs", [0.02, 0.1, 0.3, 0.6])
 def test_the_mac_budget_limits_a_image_or_all_that_are_run_backward(name, macs):
     recipe = chosen(name, macs=macs)
     through = recipe.options.sampled_fraction if recipe.step == "both" else 0
@@ -170,10 +171,8 @@ def test_a_generous_plan_that_does_not_fit_becomes_a_sparing_one_whole_then_redu
     assert half.updates == chosen("tinytrain", 0.5, memory=10_000, macs=0.249).updates
 
 
-@pytest.mark.parametrize("macs, share", [(0.3, 1.0), (0.2, 1.0), (0.3, 0.5)])
-@pytest.mark.parametrize(
-    "similarity, scale", [(-0.1, 0.25), (0.1, 0.5), (0.3, 1.0), (0.7, 2.0), (1.0, 2.25), (np.nan, 1.0)]
-)
+@each("macs, share", [(0.3, 1.0), (0.2, 1.0), (0.3, 0.5)])
+@each("similarity, scale", [(-0.1, 0.25), (0.1, 0.5), (0.3, 1.0), (0.7, 2.0), (1.0, 2.25), (np.nan, 1.0)])
 def test_learning_rates_grow_with_the_similarity_of_classes(similarity, scale, macs, share):
     def rates(similarity):
         found = Scores(scores(tinytrain.inspected(NETWORK)).fisher, 1.0, 0, 0, similarity)
@@ -182,19 +181,19 @@ def test_learning_rates_grow_with_the_similarity_of_classes(similarity, scale, m
     np.testing.assert_allclose(rates(similarity), scale * rates(0.3))
 
 
-@pytest.mark.parametrize(
+@each(
     "similarity, colours, turn, zoom",
     [(0.05, 1, 0, 1), (0.175, 1.25, 0.04375, 1.075), (0.25, 1.5, 0.0875, 1.15), (0.7, 1.5, 0.0875, 1.15)],
 )
-@pytest.mark.parametrize("macs", [0.2, 0.3])
+@each("macs", [0.2, 0.3])
 def test_augmentation_grows_with_the_similarity_of_classes(macs, similarity, colours, turn, zoom):
     found = Scores(scores(tinytrain.inspected(NETWORK)).fisher, 1.0, 0, 0, similarity)
     reach = tinytrain.recipe(NETWORK, found, Budget(10**4, macs), TASK, 1.0).options.augmentation
     np.testing.assert_allclose(astuple(reach), (colours, turn, zoom))
 
 
-@pytest.mark.parametrize("macs, whole", [(0.15, 50), (0.3, 40)])
-@pytest.mark.parametrize(
+@each("macs, whole", [(0.15, 50), (0.3, 40)])
+@each(
     "similarity, share, head",
     [
         (-0.1, 0.25, "mild-lda"), (0.15, 0.25, "mild-lda"), (0.18, 0.475, "mild-lda"), (0.2, 0.625, "lda"),

@@ -38,7 +38,7 @@ HALF = Backend("half", {k: halved(s) for k, s in FLOAT32.signatures.items()}, "f
 
 @pytest.mark.parametrize("kernel", ["depthwise_grad_weight", "pack_mask", "transpose"])
 def test_a_program_that_needs_a_kernel_that_the_backend_lacks_is_not_compiled(kernel):
-    calls = SegmentBank(NETWORK, ALL).get("backward").calls
+    calls = SegmentBank(NETWORK, ALL).segments([("backward", 1)])["backward", 1].calls
     needed = kernel in {call.kernel for call in calls}
     assert needed == (kernel != "transpose")
     bank = SegmentBank(NETWORK, ALL, backend=without(kernel))
@@ -61,7 +61,8 @@ def test_a_call_of_no_kernel_is_refused():
 
 @pytest.mark.parametrize("kind, n", [("prefix", 1), ("embed", 1), ("embed", 2)])
 def test_activations_and_weights_have_the_dtypes_of_the_backend(kind, n):
-    usual, half = (SegmentBank(NETWORK, NONE, backend=b).get(kind, n) for b in (FLOAT32, HALF))
+    banks = (SegmentBank(NETWORK, NONE, backend=b) for b in (FLOAT32, HALF))
+    usual, half = (bank.segments([(kind, n)])[kind, n] for bank in banks)
     check_segment(half)
     assert {buffer.dtype for buffer in half.offsets} == {"float16"}
     assert {a.dtype for call in half.calls for a in call.args if isinstance(a, Weight)} == {"float16"}

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import toynets
+from cases import each
 from toysegments import backward_segment
 
 from tinytrain.plan.budget import TaskShape
@@ -26,10 +27,10 @@ def program(key=1, resources=RESOURCES[1], **changes):
     return compile_training(NETWORK, recipe, resources, TASK)
 
 
-@pytest.mark.parametrize("resources", RESOURCES)
-@pytest.mark.parametrize("step", ["both", "constant"])
-@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
-@pytest.mark.parametrize("head", ["cosine", "lda"])
+@each("resources", RESOURCES)
+@each("step", ["both", "constant"])
+@each("optimizer", ["sgd", "momentum", "adam"])
+@each("head", ["cosine", "lda"])
 def test_programs_of_every_arrangement_hold(resources, step, optimizer, head):
     how = {"options": StepOptions(hard_fraction=0.5, sampled_fraction=0.5, entropy=0.1)}
     for name in (*toynets.ROWS, toynets.WIDE):
@@ -192,7 +193,7 @@ BREAKAGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BREAKAGES)
+@each("name", BREAKAGES)
 def test_a_broken_program_is_refused_for_what_is_wrong_with_it(name):
     breaking, said = BREAKAGES[name]
     made = program(optimizer="adam")

@@ -23,7 +23,7 @@ from toysegments import (
     limit_row_tiles,
 )
 
-from tinytrain.kernels.dispatch.native_calls import NativeSequence, native_support, split_native
+from tinytrain.kernels.dispatch.native_calls import NativeSequence, native_support
 from tinytrain.plan.costs import image_macs
 from tinytrain.plan.recipe import Update
 from tinytrain.program.autodiff.emitter import Emitter
@@ -212,10 +212,11 @@ def segments_of_all_kinds(network):
 def test_every_call_writes_only_to_its_own_buffers(monkeypatch, name):
     """The rest of the arena, other live buffers and gaps alike, keeps every bit."""
     limit_row_tiles(monkeypatch, 700)
+    monkeypatch.setattr(binding, "join_native", list)
     network = made(name)
     for segment, arrays, updates in segments_of_all_kinds(network):
         calls, _, memory = bound(segment, network, arrays, updates)
-        for (kernel, args), call in zip(split_native(calls), segment.calls, strict=True):
+        for (kernel, args), call in zip(calls, segment.calls, strict=True):
             mine = np.zeros(len(memory), bool)
             for view in (a for a in call.args if isinstance(a, View) and a.buffer in segment.offsets):
                 start = segment.offsets[view.buffer]

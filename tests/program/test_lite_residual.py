@@ -15,6 +15,7 @@ from toynets import (
     relative,
     toy,
 )
+from toynets import trainer as trainer_of
 from toysegments import (
     assert_forward_equals_oracle,
     assert_gradients_equal_oracle,
@@ -202,23 +203,25 @@ def test_a_module_that_is_there_keeps_its_values_when_others_are_added():
     assert with_modules(network, [module]) is network
 
 
+def values(trainer, i):
+    return trainer.working.weight(i), trainer.working.bias(i)
+
+
 def test_steps_move_modules_and_restoring_takes_them_back():
     network = CASES["blocks"]()
     plan = recipe(module_updates(network), optimizer="adam")
-    trainer, _ = step_gradients(network, plan)
-    start = {i: [a.copy() for a in pair] for i, pair in trainer.working.added.items()}
+    trainer = trainer_of(network, plan, IMAGES, LABELS, augmentation=augmentation)
+    start = {i: [a.copy() for a in values(trainer, i)] for i in trainer.program.network.added}
     trainer.start()
     losses = [trainer.step(k, items(len(LABELS)), items(len(LABELS))) for k in range(1, 9)]
     assert losses[-1] < losses[0]
     moved = [
-        not np.array_equal(a, b)
-        for i in start
-        for a, b in zip(start[i], trainer.working.added[i], strict=True)
+        not np.array_equal(a, b) for i in start for a, b in zip(start[i], values(trainer, i), strict=True)
     ]
     assert all(moved)
     trainer.working.restore()
     for i, pair in start.items():
-        assert all(np.array_equal(a, b) for a, b in zip(pair, trainer.working.added[i], strict=True))
+        assert all(np.array_equal(a, b) for a, b in zip(pair, values(trainer, i), strict=True))
 
 
 @NETWORKS

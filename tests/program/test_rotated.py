@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
+from cases import each
 from samepadding import same_padded, turned
 from toynets import ROWS, images_of, toy
 
@@ -24,8 +24,8 @@ def embeddings(network, images) -> np.ndarray:
     return Predictor(network, delta).embed(given)
 
 
-@pytest.mark.parametrize("name", ROWS)
-@pytest.mark.parametrize("shape", [(16, 16, 3), (15, 20, 3), (17, 14, 1)])
+@each("name", ROWS)
+@each("shape", [(16, 16, 3), (15, 20, 3), (17, 14, 1)])
 def test_a_rotated_network_is_the_plain_one_on_turned_images(name, shape):
     plain = toy(name, spec=InputSpec(shape))
     rotated = replace(plain, input=replace(plain.input, rotated=True))
@@ -43,9 +43,9 @@ def test_meta_training_rotates_too():
     np.testing.assert_array_equal(Whole(rotated, 4, trained=False).embed(images), there)
 
 
-@pytest.mark.parametrize("size", [16, 18, 15])
-@pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("kernel", [3, 5, 7])
+@each("size", [16, 18, 15])
+@each("stride", [1, 2])
+@each("kernel", [3, 5, 7])
 def test_with_turned_kernels_it_pads_as_tensorflow_does(kernel, stride, size):
     """Its sides are even and odd on the way: 15 is halved to 8, 18 to 9."""
     rows = (

@@ -1,7 +1,7 @@
 """The table of kernels says what kernels do: held against random calls of all of them."""
 
 import numpy as np
-import pytest
+from cases import each
 from kernelarrays import Output
 from kernelcases import CASES
 
@@ -28,7 +28,7 @@ def test_every_kernel_has_a_row_and_every_row_is_a_kernel():
     assert KERNELS.keys() == set(kernels.NAMES)
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_arrays_come_first_and_have_the_declared_dtypes_and_sizes(name):
     for arrays, values in calls(name):
         assert len(arrays) == len(KERNELS[name].arrays)
@@ -45,7 +45,7 @@ def test_arrays_come_first_and_have_the_declared_dtypes_and_sizes(name):
                 assert letter == "*" or sizes.setdefault(letter, size) == size, (role, letter)
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_what_is_written_is_declared_so_and_what_is_read_holds_a_value(name):
     """A fresh output starts as NaN, so that it cannot be read; an output with a start is updated."""
     for arrays, _ in calls(name):
@@ -60,7 +60,7 @@ def test_what_is_written_is_declared_so_and_what_is_read_holds_a_value(name):
                 assert declared.mode in (UPDATES, WRITES), role
 
 
-@pytest.mark.parametrize("name", sorted(CASES.keys() - OF_SEVERAL_CALLS))
+@each("name", sorted(CASES.keys() - OF_SEVERAL_CALLS))
 def test_an_array_that_is_only_written_depends_on_nothing_that_was_there(name):
     """Run twice by the numpy reference, once from zeros and once from ones."""
     reference = getattr(kernels.load("numpy"), name)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from int8nets import forward8, run8, toy8
 from integernet import Integers
 from oracle import Oracle
@@ -95,9 +96,9 @@ def features(network, layer: int, change) -> np.ndarray:
     return unit.run_frozen(change).copy()
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-@pytest.mark.parametrize("rotated", [False, True])
-@pytest.mark.parametrize("name, size", [("blocks", 16), ("blocks", 46), ("headed", 16)])
+@each("change", CHANGES.values(), ids=CHANGES)
+@each("rotated", [False, True])
+@each("name, size", [("blocks", 16), ("blocks", 46), ("headed", 16)])
 def test_rows_of_an_image_give_the_codes_of_the_whole_augmented_image(name, size, rotated, change):
     network = toy8(name, size)
     network = replace(network, input=replace(network.input, rotated=rotated))

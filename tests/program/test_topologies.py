@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from oracle import Oracle
 from toynets import everything, features_of, recipe, relative, toy
 from toysegments import backward_case, bound, forward_segment
@@ -102,8 +103,8 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("rows", COMPUTED.values(), ids=COMPUTED)
-@pytest.mark.parametrize("size", [16, 15])
+@each("rows", COMPUTED.values(), ids=COMPUTED)
+@each("size", [16, 15])
 def test_networks_of_any_accepted_shape_equal_the_oracle(rows, size):
     network = toy(rows, size)
     oracle, x = Oracle(network), features_of(network, 0, 2)
@@ -125,7 +126,7 @@ def test_networks_of_any_accepted_shape_equal_the_oracle(rows, size):
         assert relative(got, {"weight": exact.weights, "bias": exact.biases}[slot.part][slot.layer]) < 1e-5
 
 
-@pytest.mark.parametrize("code, rows", REFUSED.values(), ids=REFUSED)
+@each("code, rows", REFUSED.values(), ids=REFUSED)
 def test_networks_that_the_engine_cannot_run_are_refused_by_name(code, rows):
     with pytest.raises(InputError) as caught:
         toy(rows)

@@ -4,10 +4,12 @@ import subprocess
 from unicodedata import combining, east_asian_width
 
 import pytest
+from cases import each
 
 from tinytrain.base.shell import quoted
 from tinytrain.report.conclusion import LINES, Written, conclude, how_often_wrong
 from tinytrain.report.layout import Command, Item, fitted, short, wrapped
+from tinytrain.report.page import conclusion as page_conclusion
 
 ESTIMATE = {"accuracy": 0.82, "low": 0.69, "high": 0.9, "method": "held-out", "network": "adapted", "n": 50,
             "folds": None, "why": None}  # fmt: skip
@@ -161,7 +163,7 @@ def test_of_100_right_images_6_are_suspects_too(named, wrong):
     assert how_often_wrong(named, 100) == f"usually {wrong} wrong"
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@each("name", GOLDEN)
 def test_a_conclusion_has_this_form(name):
     facts, wanted = GOLDEN[name]
     assert "\n".join(conclude(facts, WRITTEN)) + "\n" == wanted
@@ -201,7 +203,7 @@ def test_a_warning_is_shown_without_the_code_that_scripts_read():
     assert conclude(facts)[2] == "warnings    2: skipped 'a.jpg' is cut: 3 bytes; class 'a': few"
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@each("name", GOLDEN)
 def test_what_training_has_seen_is_never_shown_as_an_accuracy(name):
     facts = GOLDEN[name][0]
     facts = facts | {"accuracy": facts["accuracy"] | {"left_out": 0.987}}
@@ -243,7 +245,7 @@ WORDS = (
 )
 
 
-@pytest.mark.parametrize("word", WORDS)
+@each("word", WORDS)
 def test_a_shell_reads_a_quoted_word_as_it_was(word):
     assert quoted(word).isprintable()
     done = subprocess.run(["bash", "-c", f"printf %s {quoted(word)}"], capture_output=True, check=True)
@@ -266,6 +268,24 @@ def test_more_room_shows_more_examples_in_turn_and_the_first_items_get_it_first(
     assert "one 39" not in " ".join(fitted(items, 100, 2)) and len(fitted(items, 100, 2)) == 2
     whole = " ".join(fitted(items, 100, None))
     assert "one 98" in whole and "two 98" in whole
+
+
+def test_no_text_is_cut_while_another_item_shows_examples():
+    kinds = ["damaged"] * 2 + ["other-kind"] * 4 + ["beside", "bin", "placeholder"]
+    skipped = [{"file": f"photos/apple/{k}.x", "kind": kind} for k, kind in enumerate(kinds)]
+    facts = report(skipped=skipped, guard=guard(True, suspects=[suspect(k) for k in range(6)]))
+    wide, narrow = (" ".join("\n".join(conclude(facts, WRITTEN, width)).split()) for width in (100, 80))
+    text = "skipped 9 files, 2 damaged, 4 of another kind, 1 beside the folders, 1 called like a bin"
+    assert f"{text}, 1 not downloaded" in wide
+    assert f"{text.rsplit(',', 1)[0]} ... written" in narrow, "cut behind a whole part, and"
+    assert "suspicious 6 of 25 images skipped" in narrow or "(--verbose names them)" in narrow
+
+
+def test_the_page_begins_with_the_fraction_of_the_text_also_where_labels_may_be_wrong():
+    facts = report(estimate=estimate(accuracy=0.88))
+    (line, *_) = conclude(facts)
+    assert line.startswith("accuracy    82% right") and "about 88% expected" in line
+    assert page_conclusion._figure(facts) == "82% right"
 
 
 def test_letters_that_take_two_columns_are_counted_as_two():

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from cases import each
 from published import published_network
 from toynets import toy
 
@@ -64,7 +65,7 @@ def test_sparse_update_of_mcunet_is_the_published_figure():
     assert f"{backward_macs(layers, SPARSE_UPDATE_MCUNET_99KB) / 1e6:.3f}" == "11.882"
 
 
-@pytest.mark.parametrize(
+@each(
     ("cut", "macs"),
     [
         (41, "0.00"),

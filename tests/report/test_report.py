@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from cases import each
 from toydevices import ONE
 from toyplans import planned
 
@@ -98,7 +99,7 @@ def test_the_delta_carries_all_of_the_report_that_the_same_seed_gives_again(repo
     assert warned.delta.report["warnings"] == ["mind the gap"] == warned.to_json()["warnings"]
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         {"budget": 1_000_000},
@@ -201,7 +202,7 @@ class Executed:
             monkeypatch.setattr(module, "run", run)
 
 
-@pytest.mark.parametrize(
+@each(
     ("chosen", "memory", "way", "shots"),
     [
         (policy(), 2**22, 3, 4),
@@ -234,8 +235,8 @@ def test_a_plan_is_what_the_adaptation_then_does(report):
     assert all((scores.fisher[i] == report.scores.fisher[i]).all() for i in scores.fisher)
 
 
-@pytest.mark.parametrize("name", ["none", "last_layer", "tinytrain_published"])
-@pytest.mark.parametrize("memory", [0, 1000])
+@each("name", ["none", "last_layer", "tinytrain_published"])
+@each("memory", [0, 1000])
 def test_a_hopeless_budget_is_refused_at_once_naming_one_that_works(name, memory):
     with pytest.raises(BudgetError) as caught:
         adapt(toy_network(), toy_episode(), Budget(memory), name)

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from cases import each
 from PIL import Image
 
 from tinytrain.base.errors import InputError
@@ -243,7 +244,7 @@ def test_a_thumbnail_is_a_small_jpeg_of_the_same_proportions(shape):
         assert small.size[0] / small.size[1] == pytest.approx(shape[1] / shape[0], rel=0.2)
 
 
-@pytest.mark.parametrize("policy", [p for p in POLICIES if not p.startswith("sparse_update")])
+@each("policy", [p for p in POLICIES if not p.startswith("sparse_update")])
 def test_every_buffer_of_every_policy_has_a_kind_and_every_layer_a_bar(policy):
     report = adapt(toy_network(), toy_episode(), BIG, policy)
     facts = report.to_json()

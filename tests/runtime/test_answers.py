@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain.base.class_names import MAX_CLASSES
 from tinytrain.base.random_streams import rng_for
@@ -20,8 +21,8 @@ def head(weights, temperature=1.0) -> CosineHead:
     )
 
 
-@pytest.mark.parametrize("way", [2, 5, MAX_CLASSES])
-@pytest.mark.parametrize("temperature", [1e-3, 0.1, 100.0])
+@each("way", [2, 5, MAX_CLASSES])
+@each("temperature", [1e-3, 0.1, 100.0])
 def test_label_and_confidence_are_those_of_the_head(way, temperature):
     rng = rng_for(0, "answers", way)
     made = head(rng.standard_normal((way, 8)), temperature)

@@ -70,8 +70,8 @@ def test_steps_between_draws_equal_those_of_the_oracle(micro):
             values[slot.layer] -= moved
         made.update(number)
     for i in range(len(network.layers)):
-        assert relative(made.working.weights[i], oracle.weights[i]) < 1e-5
-        assert relative(made.working.biases[i], oracle.biases[i]) < 1e-5
+        assert relative(made.working.weight(i), oracle.weights[i]) < 1e-5
+        assert relative(made.working.bias(i), oracle.biases[i]) < 1e-5
 
 
 def recipe_of(network, *_):
@@ -90,7 +90,7 @@ def test_the_delta_holds_every_channel_that_was_ever_drawn_as_the_network_ended_
 
     def update(self, number):
         original(self, number)
-        captured[:] = [w.copy() for w in self.working.weights]
+        captured[:] = [self.working.weight(i).copy() for i in range(len(self.program.network.layers))]
 
     monkeypatch.setattr(Trainer, "update", update)
     network = toy_network()

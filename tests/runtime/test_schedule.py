@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain.plan.recipe import Recipe, Resources, StepOptions
 from tinytrain.runtime.schedule import balanced_subset, dealt, rate_factor, sampled_items, step_items
@@ -38,7 +39,7 @@ def test_rates_fall_linearly_to_0_over_a_share_of_the_steps_of_its_own_for_cache
     assert rate_factor(Recipe("x", (), ()), 4, 40) == 1
 
 
-@pytest.mark.parametrize("size", [5, 6, 11, 25, 40])
+@each("size", [5, 6, 11, 25, 40])
 def test_a_subset_holds_every_class_and_as_many_of_each_as_possible(size):
     for seed in range(20):
         chosen = balanced_subset(LABELS, size, np.random.default_rng(seed))

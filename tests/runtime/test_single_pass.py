@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from oracle import Oracle, prototype_loss
 from toynets import ROWS, calls_of, everything, items, random_updates, recipe, relative, toy, trainer
 from toysteps import IMAGES, LABELS, assert_equals_oracle, augmentation, augmented
@@ -41,8 +42,8 @@ def losses_of(made):
     return made.bind.array("latest losses")
 
 
-@pytest.mark.parametrize("name", list(ROWS))
-@pytest.mark.parametrize("micro", [1, 3])
+@each("name", list(ROWS))
+@each("micro", [1, 3])
 def test_the_gradient_is_that_of_the_oracle_for_the_images_that_it_computes(name, micro):
     """In the first step prototypes are those of all images, and images come in turn of classes."""
     network, sampled = toy(name), [1, 3, 5]
@@ -102,8 +103,8 @@ def test_sampled_images_move_the_prototypes_by_their_part_of_the_class():
         assert relative(made.prototypes[k], want) < 1e-5
 
 
-@pytest.mark.parametrize("sets", [0, 1, 2])
-@pytest.mark.parametrize("how", [{"micro": 2}, {"accumulators": 2}, {"micro": 4, "accumulators": 2}])
+@each("sets", [0, 1, 2])
+@each("how", [{"micro": 2}, {"accumulators": 2}, {"micro": 4, "accumulators": 2}])
 def test_gradients_do_not_depend_on_workers_and_batches(how, sets):
     """Without a cache, with one of clean images, and with one of all views."""
     network = toy("blocks")

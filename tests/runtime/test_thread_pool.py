@@ -6,6 +6,7 @@ import threading
 from functools import partial
 
 import pytest
+from cases import each
 
 from tinytrain.runtime.thread_pool import Workers
 
@@ -80,9 +81,9 @@ def test_the_next_load_runs_beside_the_work(threads):
     workers.close()
 
 
-@pytest.mark.parametrize("threads", [0, 1])
-@pytest.mark.parametrize("bad", ["load", "do"])
-@pytest.mark.parametrize("at", [0, 2, 4])
+@each("threads", [0, 1])
+@each("bad", ["load", "do"])
+@each("at", [0, 2, 4])
 def test_an_error_in_loading_ahead_or_in_the_work_ends_both_and_reaches_the_caller(threads, bad, at):
     workers, done = Workers(threads), []
 
@@ -134,3 +135,23 @@ def test_no_lock_that_python_handles_lies_between_the_threads_and_their_caller()
     sys.setprofile(None)
     workers.close()
     assert ran and all(name.endswith(("thread_pool.py", "test_thread_pool.py")) for name in ran)
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_where_the_system_starts_no_more_threads_the_caller_does_their_part(allowed, monkeypatch):
+    start, started = threading.Thread.start, []
+
+    def refuse(thread):
+        if len(started) == allowed:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    workers, done = Workers(3), []
+    workers.run([partial(done.append, k) for k in range(10)])
+    workers.run_ahead(2, done.append, lambda: None, done.append)
+    assert (
+        len(started) == allowed and sorted(done[:10]) == list(range(10)) and sorted(done[10:]) == [0, 0, 1, 1]
+    )
+    workers.close()

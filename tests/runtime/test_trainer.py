@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from oracle import Oracle, gradients, prototype_loss
 from toynets import (
     ROWS,
@@ -129,7 +130,7 @@ def test_some_support_images_stand_for_the_others_of_their_class_and_for_the_oth
     assert_equals_oracle(made, oracle.backward(run, grad))
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
+@each("count", [1, 2, 3, 5, 8])
 def test_the_mean_over_draws_of_support_images_is_the_gradient_through_all_of_them(count):
     """The weights that images get, averaged over many draws, are 1 for every image."""
     network = toy("blocks")
@@ -228,8 +229,8 @@ def test_steps_of_plain_sgd_equal_those_of_the_oracle(name, step):
             }[slot.part]  # fmt: skip
             target[slot.layer][block_of(slot)] -= rate * g[slot.layer][block_of(slot)]
     for i in range(len(network.layers)):
-        assert relative(made.working.weights[i], oracle.weights[i]) < 1e-5
-        assert relative(made.working.biases[i], oracle.biases[i]) < 1e-5
+        assert relative(made.working.weight(i), oracle.weights[i]) < 1e-5
+        assert relative(made.working.bias(i), oracle.biases[i]) < 1e-5
 
 
 def block_of(slot):
@@ -248,7 +249,7 @@ def test_weights_are_written_after_the_last_gradient_of_a_step():
     names = [name for name, _ in calls]
     last_use = max(k for k, name in enumerate(names) if "grad" in name or name == "matmul")
     assert names.index("sgd") > last_use
-    own = (*made.working.weights, *made.working.biases)
+    own = [made.working.part(*part) for part in made.working.own]
     writes = [k for k, (_, args) in enumerate(calls) if any(np.may_share_memory(args[0], a) for a in own)]
     assert min(writes) > names.index("sgd") and len(writes) == len(made.slots)
 
@@ -271,8 +272,9 @@ def test_trained_numbers_are_what_the_network_then_uses_and_the_rest_keeps_every
     for slot in made.slots:
         values = made.trained[slot.start : slot.start + slot.size].reshape(slot.shape)
         expected[slot.part == "bias"][slot.layer][block_of(slot)] = values
-    for got, want in zip((made.working.weights, made.working.biases), expected, strict=True):
-        assert all(a.tobytes() == b.tobytes() for a, b in zip(got, want, strict=True))
+    for i, (weight, bias) in enumerate(zip(*expected, strict=True)):
+        assert made.working.weight(i).tobytes() == weight.tobytes()
+        assert made.working.bias(i).tobytes() == bias.tobytes()
 
 
 @NETWORKS

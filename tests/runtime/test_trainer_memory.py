@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from toydevices import ONE
 from toynets import calls_of
 from toypolicies import POLICIES
@@ -14,6 +15,7 @@ from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.runtime import device
 from tinytrain.runtime.arena import Arena
+from tinytrain.runtime.bind import parts_of
 from tinytrain.runtime.trainer import Trainer
 
 PLANS = pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_what_the_arena_held_before_changes_nothing(monkeypatch, policy, memory)
 
 
 @PLANS
-def test_every_array_of_an_adaptation_lies_in_the_arena_or_in_the_working_copy(monkeypatch, policy, memory):
+def test_every_array_that_is_written_lies_in_the_arena_or_is_of_a_trained_layer(monkeypatch, policy, memory):
     """Every array that a kernel is given to write to; images may be read from anywhere."""
     table, calls = calls_of()
     monkeypatch.setattr(device.kernel_table, "load", lambda backend: table)
@@ -67,7 +69,7 @@ def test_every_array_of_an_adaptation_lies_in_the_arena_or_in_the_working_copy(m
     monkeypatch.setattr(Trainer, "__init__", lambda self, *a: (keep(self, *a), trainers.append(self))[0])
     report = run(policy, memory)
     copy = trainers[0].working
-    working = [*copy.weights, *copy.biases, *(a for pair in copy.added.values() for a in pair)]
+    working = [copy.part(*part) for part in (*copy.own, *parts_of(copy.network.added))]
     inside = [bounds(a) for a in (*arenas, *working)]
     outside = {
         name
@@ -87,8 +89,24 @@ def bounds(array):
     return array.ctypes.data, array.ctypes.data + length + array.itemsize
 
 
-@pytest.mark.parametrize("policy", TRAINING)
-@pytest.mark.parametrize("shots", [4, 30])
+@each("policy", TRAINING)
+def test_units_that_work_at_the_same_time_share_neither_an_image_nor_what_is_bound(monkeypatch, policy):
+    keep, found = Trainer.__init__, []
+
+    def made(self, *arguments):
+        keep(self, *arguments)
+        found.append({stage: [self.units[u] for u in us] for stage, us in self.program.units.items()})
+
+    monkeypatch.setattr(Trainer, "__init__", made)
+    run(policy, 10**6)
+    for stage in [*found[0].values(), found[0]["backward"] + found[0]["ahead"]]:
+        assert len({id(unit._rows) for unit in stage}) == len(stage)
+        bound = [id(calls) for unit in stage for calls in unit.segments.values()]
+        assert len(set(bound)) == len(bound)
+
+
+@each("policy", TRAINING)
+@each("shots", [4, 30])
 def test_no_array_is_allocated_while_training_runs(monkeypatch, policy, shots):
     """From the third step on; a step's lists of images are all that comes and goes."""
     episode = toy_episode(shots=shots)

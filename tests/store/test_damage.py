@@ -6,6 +6,7 @@ import json
 import os
 
 import pytest
+from cases import each
 
 from tinytrain.base.errors import InputError
 from tinytrain.store.folder import Folder
@@ -158,7 +159,7 @@ def resealed(**changes):
 CURRENT = {"generation": 3, "size": 3, "sha256": "0" * 64}
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"schema": 2},

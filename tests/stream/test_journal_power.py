@@ -4,6 +4,7 @@ import errno
 import random
 
 import pytest
+from cases import quick
 from journalcuts import SCENARIOS, LostError, add, cut_everywhere, do, entry, learnt, prepared
 
 from tinytrain.base.errors import TinytrainError
@@ -14,7 +15,7 @@ from tinytrain.store.files import StoreFiles
 from tinytrain.store.record import JOURNAL_TEMPORARY, Slot
 from tinytrain.store.slots import Slots
 
-everywhere = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
+everywhere = pytest.mark.parametrize("layout", quick(LAYOUTS.values()), ids=list(LAYOUTS))
 every_change = pytest.mark.parametrize("name", SCENARIOS)
 
 

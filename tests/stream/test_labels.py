@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from cases import each
 
 from tinytrain.base.errors import InputError
 from tinytrain.stream.labels import MAX_LINE, Label, LabelFile, Meaning, meaning
@@ -132,7 +133,7 @@ def test_what_is_no_regular_file_is_an_error_in_one_line(path, make):
 CLASSES = ("sunflower", "rose", "undo", "+x")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "names", "means"),
     [
         ("rose", CLASSES, Meaning("rose")),
@@ -161,7 +162,7 @@ def test_a_word_is_a_class_a_command_a_number_or_a_new_class(text, names, means)
     assert meaning(text, names) == means
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "names", "says"),
     [
         ("sun", CLASSES, "did you mean sunflower? Type it in full, or +sun for a new class"),

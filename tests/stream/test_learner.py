@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from toystreams import SIZE, delta_of, images
 
 from tinytrain import kernels
@@ -69,7 +70,7 @@ def test_a_fold_changes_no_bit_and_what_follows_goes_on_from_it(store, head):
     assert store.peek().confirmed and store.peek().generation == 2
 
 
-@pytest.mark.parametrize("head", HEADS)
+@each("head", HEADS)
 def test_one_correction_of_a_new_class_is_known_at_once(head):
     learner = Learner(delta_of(head=head), backend="numpy")
     image = images(6, 1, 0)[0]

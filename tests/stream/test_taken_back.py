@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
+from cases import each
 from toystreams import SIZE, delta_of, images
 
 from tinytrain import kernels
@@ -64,6 +64,15 @@ CASES = {
         [(0, "sun"), *OTHERS, ("forget", "sun"), (0, "class1")],
         [*OTHERS, (0, "class1")],
     ),
+    "of a class that was forgotten then": ([(0, "sun"), *OTHERS, ("forget", "sun")], OTHERS),
+    "of one that was renamed before": (
+        [(0, "sun"), ("rename", "sun", "moon"), *OTHERS, ("forget", "moon")],
+        OTHERS,
+    ),
+    "of one that the delta had before": (
+        [(0, "class1"), *OTHERS, ("forget", "class1")],
+        [*OTHERS[1:], ("forget", "class1")],
+    ),
     "taken back": ([*OTHERS, (0, "class1"), ("undo",)], OTHERS),
     "all taken back": ([*OTHERS, ("undo",), ("undo",), ("undo",), ("undo",)], [("undo",)]),
     "a replacement taken back": (
@@ -78,8 +87,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("head", LEARNING)
-@pytest.mark.parametrize(("steps", "right"), CASES.values(), ids=list(CASES))
+@each("head", LEARNING)
+@each(("steps", "right"), CASES.values(), ids=list(CASES))
 def test_what_was_replaced_or_taken_back_was_never_learnt(head, steps, right):
     found, never = learner_of(head, *steps), learner_of(head, *right)
     assert found.delta.class_names == never.delta.class_names and values(found) == values(never)
@@ -200,8 +209,8 @@ def test_labels_of_a_journal_without_digests_stay_and_are_learnt(tmp_path):
     assert learner.undo() is None
 
 
-@pytest.mark.parametrize("head", [n for n in LEARNING if HEADS[n].incremental and HEADS[n].any_order])
-@pytest.mark.parametrize("views", [1, 3])
+@each("head", [n for n in LEARNING if HEADS[n].incremental and HEADS[n].any_order])
+@each("views", [1, 3])
 def test_a_correction_counts_as_often_as_each_image_had_views(head, views):
     """The head is the one that is fitted to all images, the corrected one among them, and all views."""
     method, table = HEADS[head], kernels.load("numpy")

@@ -19,7 +19,7 @@ from tinytrain.heads.leave_one_out import CHANCE
 from tinytrain.plan.budget import TaskShape
 from tinytrain.planner.candidates import Programs
 from tinytrain.planner.planner import Planner
-from tinytrain.runtime import session
+from tinytrain.runtime import host_calls, session
 from tinytrain.runtime.device import Device
 
 
@@ -46,6 +46,16 @@ def main(task_file: str) -> None:
         return out
 
     session.Session._embed = embed
+    answer = host_calls.answer
+
+    def judged(head, embedding):
+        if head.is_finite():
+            verdict, largest = head.verdict(embedding[0]), float(np.abs(head.logits(embedding)).max())
+            said = verdict.label, verdict.confidence, verdict.state, largest / head.temperature
+            found["verdicts"].setdefault(id(head), []).append(said)
+        return answer(head, embedding)
+
+    host_calls.answer = judged
     planner = Planner(network, TaskShape.of(episode), plan)
     with Device(threads=1).open(network, episode, seed) as run:
         assert run.kernels.backend == "portable", run.kernels.backend
@@ -64,7 +74,6 @@ def main(task_file: str) -> None:
         delta = run.result()
         found["weights after"] = delta.head.weights.copy()
         found["offsets after"] = delta.head.offsets.copy()
-        found["facts"] = delta.head.temperature, delta.head.left_out
         found["head"] = {name: array.tobytes() for name, array in delta.head.tensors().items()}
         ordered = sorted(delta.slices, key=lambda s: (-s.values.itemsize, f"{s.layer}.{s.part}"))
         found["trained"] = [s.values.tobytes() for s in ordered]  # as the parts of the file lie
@@ -74,7 +83,12 @@ def main(task_file: str) -> None:
         evidence = Evidence(run.losses, plan.recipe.n_steps, run.is_finite, *rows)
         found["reasons"] = [r.code for r in judge(evidence, episode.support, episode.class_names).reasons]
         found["delta"] = encode_delta(delta)
+        found["verdicts"] = {}
         run.predict(delta)
+        heads = delta.head, run._before[0]  # what answers if the guard keeps it, or refuses it
+        found["facts"] = [(head.temperature, head.left_out, head.limit) for head in heads]
+        said = [found["verdicts"].get(id(head), []) for head in heads]
+        found["verdicts"] = [s[:: max(1, len(s) // len(query))] for s in said]  # one head may answer twice
         found["answers"] = run._answers.copy()
     Path(file).write_bytes(pickle.dumps(found))
 

@@ -76,6 +76,13 @@ def classes_of(network, ways: int, shots: int, seed: int) -> np.ndarray:
     return images
 
 
+def with_strangers(images: np.ndarray) -> np.ndarray:
+    """The images, and as many of no class: black ones, white ones, and those with light and dark changed."""
+    others = 255 - images
+    others[::4], others[1::4] = 0, 255
+    return np.concatenate([images, others])
+
+
 def emit(folder, network, plan, seed=0):
     device = device_of(network, plan)
     names = tuple(f"class {k}" for k in range(device.ways))
@@ -164,6 +171,12 @@ PROGRESS = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uin
 READ = WRITE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32)
 
 
+class Verdict(ctypes.Structure):
+    """`tt_verdict`."""
+
+    _fields_ = (("label", ctypes.c_uint32), ("confidence", ctypes.c_float), ("state", ctypes.c_int))
+
+
 class Library:
     """An emitted folder as a library in this process; its functions are attributes.
 
@@ -192,6 +205,12 @@ class Library:
 
     def predict(self, image: np.ndarray) -> int:
         return self.c.tt_predict(image.ctypes.data_as(ctypes.c_void_p), None)
+
+    def verdict(self, logits: np.ndarray) -> tuple[int, float, int] | int:
+        """Label, confidence and state, or the code of the failure."""
+        found, given = Verdict(), np.ascontiguousarray(logits)
+        code = self.c.tt_verdict_of(given.ctypes.data_as(ctypes.c_void_p), ctypes.byref(found))
+        return code or (found.label, found.confidence, found.state)
 
     def load(self, delta: bytes) -> int:
         place = 0

@@ -1,6 +1,7 @@
 /* Loads deltas that were written elsewhere: a file of queries, then the deltas. Of each it prints what tt_load returned;
- * if that is 0, labels and bits of logits follow, and, in hexadecimal, the bytes that tt_save writes. Then every byte of
- * the first delta is changed in turn, and it is cut off at every length: it prints how often that was not refused. */
+ * if that is 0, labels, bits of logits, confidence and state follow, and, in hexadecimal, the bytes that tt_save
+ * writes. Then every byte of the first delta is changed in turn, and it is cut off at every length: it prints how often
+ * that was not refused. */
 #include <stdio.h>
 #include <string.h>
 
@@ -58,11 +59,14 @@ int main(int count, char **files)
         while (result == TT_OK && queries && fread(query, sizeof query, 1, queries) == 1) {
             float logits[TT_WAYS];
             uint32_t bits;
+            tt_verdict verdict;
             printf(" %d", tt_predict(query, logits));
             for (uint32_t w = 0; w < TT_WAYS; w++) {
                 memcpy(&bits, &logits[w], sizeof bits);
                 printf(":%08x", (unsigned)bits);
             }
+            if (tt_verdict_of(logits, &verdict) == TT_OK)
+                printf(":%.9g:%d", (double)verdict.confidence, verdict.state);
         }
         printf(" ");
         if (result == TT_OK)

@@ -40,6 +40,27 @@ static int32_t load(void)
     return tt_load(get, NULL);
 }
 
+/* What is known of the head that answers, and what it says of an image. */
+static void trace_facts(void)
+{
+    double facts[TT_FACTS];
+    for (uint32_t k = 0; k < TT_FACTS; k++)
+        facts[k] = tt_value_of(tt_known.number[k]);
+    tt_trace("facts", facts, sizeof facts);
+}
+
+static void trace_verdict(void)
+{
+    float logits[TT_WAYS];
+    int32_t label = tt_predict(query, logits);
+    tt_verdict verdict;
+    if (tt_verdict_of(logits, &verdict) != TT_OK || (int32_t)verdict.label != label)
+        exit(97);
+    tt_trace("label", &label, sizeof label);
+    tt_trace("confidence", &verdict.confidence, sizeof verdict.confidence);
+    tt_trace("state", &verdict.state, sizeof verdict.state);
+}
+
 /* What was learnt is written, refused if a byte is damaged or missing, read into memory that is empty, and
  * written once more. */
 static void save_and_load(void)
@@ -82,10 +103,10 @@ int main(int count, char **files)
     result = tt_adapt(NULL);
     tt_trace("result", &result, sizeof result);
     TRAINED
+    trace_facts();
     save_and_load();
-    while (fread(query, sizeof query, 1, images) == 1) {
-        int32_t label = tt_predict(query, NULL);
-        tt_trace("label", &label, sizeof label);
-    }
+    trace_facts(); /* the same */
+    while (fread(query, sizeof query, 1, images) == 1)
+        trace_verdict();
     return fclose(traced) || fclose(images);
 }

@@ -113,7 +113,7 @@ CASES = {
     ),
     "missing checkpoint": (lambda p, t: imported(t / "no.pkl", t), 3, "file-missing"),
     "empty checkpoint": (lambda p, t: imported(written(t / "x.pkl", b""), t), 3, "file-empty"),
-    "checkpoint that is no zip": (lambda p, t: imported(written(t / "x.pkl", b"hi"), t), 3, "zip-corrupt"),
+    "checkpoint that is no zip": (lambda p, t: imported(written(t / "x.pkl", b"hi"), t), 3, "pickle-corrupt"),
     "pickle that calls something": (lambda p, t: imported(hostile_checkpoint(t), t), 3, "pickle-"),
     "no folder of images": (lambda p, t: adapt(p, photos=t / "none"), 3, "folder-missing"),
     "folder without classes": (lambda p, t: adapt(p, photos=written(t / "a", b"").parent), 3, "no-classes"),

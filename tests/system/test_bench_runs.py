@@ -10,6 +10,7 @@ from importlib.util import find_spec
 
 import pytest
 import toybench
+from cases import quick
 
 from tinytrain.base.errors import UsageError
 from tinytrain.base.extras import install
@@ -198,7 +199,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize("name", quick(MISTAKES, range(3)))
 def test_mistakes_end_in_one_line(name, matrix, tmp_path):
     words, code, message = MISTAKES[name]
     words = [str(matrix) if word == "MATRIX" else word for word in words]

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cases import quick
+from cases import each, quick
 from documents import PAGES, ROOT, RUN, SHOWN, Block, blocks, command_lines
 
 from tinytrain.base.console import Parser
@@ -56,7 +56,7 @@ def test_what_is_not_run_here_is_listed(block):
     pytest.skip(f"{block} is not run: {block.not_run}")
 
 
-@pytest.mark.parametrize("block", SHELL, ids=str)
+@each("block", SHELL, ids=str)
 def test_every_command_has_a_meaning_whether_it_is_run_or_not(block):
     for words in command_lines(block.text):
         check_words(words)
@@ -83,7 +83,7 @@ def test_a_command_without_a_meaning_is_found():
             check_words(words)
 
 
-@pytest.mark.parametrize("block", ALL, ids=str)
+@each("block", ALL, ids=str)
 def test_every_block_says_what_it_is(block):
     assert block.language in (*RUN, *SHOWN), f"{block} is {block.language!r}"
     if block.language == "text":
@@ -91,7 +91,7 @@ def test_every_block_says_what_it_is(block):
         assert not typed, f"{block} shows commands that nothing runs: {typed}"
 
 
-@pytest.mark.parametrize("page", [*PAGES, *RESULTS], ids=lambda page: str(page.relative_to(ROOT)))
+@each("page", [*PAGES, *RESULTS], ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_in_the_text_is_one(page):
     text = re.sub(r"^( *)```.*?^\1```$", "", page.read_text(), flags=re.M | re.S)
     lines = re.findall(r"`(tinytrain [a-z][^`]*)`", text) + re.findall(r"^    (tinytrain .*)$", text, re.M)

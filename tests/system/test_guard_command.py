@@ -62,9 +62,12 @@ def test_suspects_are_images_with_their_names_and_what_they_look_like(adapt):
     assert all(s["given"] != s["looks_like"] for s in suspects)
 
 
-def test_where_nothing_would_have_been_kept_a_refusal_is_no_failure(adapt):
-    code, facts, err = adapt()
-    assert code == 0 and not facts["guard"]["accepted"] and "give --out FILE" in err
+def test_a_refusal_has_one_exit_code_whatever_files_were_asked_for(adapt, tmp_path):
+    """So that a script can tell a refusal from a success without `--out`, too."""
+    for files in ((), ("--report", tmp_path / "r.html"), ("--out", tmp_path / "d.safetensors")):
+        code, facts, err = adapt(*files)
+        assert code == 5 and not facts["guard"]["accepted"] and "give --out FILE" not in err
+        assert err.splitlines()[-1].startswith("tinytrain: labels: ")
 
 
 def test_force_keeps_it_and_the_delta_says_so(adapt, tmp_path):

@@ -11,6 +11,8 @@ from cases import quick
 from image_memory import HOSTILE
 
 MOST_BYTES = 256 * 10**6
+IN_PROCESS, FEW_BYTES = ("png", "jpeg"), 16 * 10**6  # what is decoded where it is asked for
+MOST_SECONDS = 3 + 2  # the limit of the script, and what starting the process that decodes takes
 MOST_TIMES = 4  # the processor time of the largest honest image, on a machine that other work keeps busy
 ONE_HEAP = {"MALLOC_ARENA_MAX": "1"}
 FORMATS = ("png", "jpeg", "bmp", "pnm", "gif", "webp", "tiff", "avif", "heic")
@@ -36,14 +38,20 @@ def test_no_image_file_takes_more_than_256_mb_or_the_time_of_four_large_ones(tmp
     if start in NEEDS:
         pytest.importorskip(NEEDS[start])
     found = results(tmp_path, start)
-    _, honest, outcome = found.pop("largest")["load"]
+    *_, honest, outcome = found.pop("largest")["load"]
     assert outcome == "read"
     assert found.keys() == {name for name in HOSTILE if name.startswith(start)}
     for name, ways in found.items():
-        for way, (grown, seconds, outcome) in ways.items():
-            assert grown <= MOST_BYTES, (name, way, grown, outcome)
-            assert seconds <= MOST_TIMES * honest, (name, way, seconds, honest, outcome)
+        for way, (grown, other, seconds, outcome) in ways.items():
+            assert grown <= (MOST_BYTES if start in IN_PROCESS else FEW_BYTES), (name, way, grown, outcome)
+            assert (other or 0) <= MOST_BYTES, (name, way, other, outcome)
+            assert seconds <= max(MOST_TIMES * honest, MOST_SECONDS), (name, way, seconds, honest, outcome)
             assert outcome in ("read", "picture-broken", "picture-too-large"), (name, way, outcome)
     # The figures are of images that were decoded, at a size close to the limit.
-    read = max(grown for ways in found.values() for grown, _, outcome in ways.values() if outcome == "read")
-    assert read > 0.75 * MOST_BYTES
+    read = max(
+        max(grown, other or 0)
+        for ways in found.values()
+        for grown, other, _, outcome in ways.values()
+        if outcome == "read"
+    )
+    assert read > 0.7 * MOST_BYTES

@@ -53,6 +53,7 @@ def rows(log) -> int:
     return log.read_bytes().count(b"\n") if log.exists() else 0
 
 
+@pytest.mark.slow
 def test_a_run_killed_again_and_again_ends_with_the_same_bytes(files, tmp_path):
     assert cli.main(command(files, tmp_path / "whole.safetensors")) == 0
     out, log = tmp_path / "killed.safetensors", tmp_path / "killed.jsonl"
@@ -110,6 +111,7 @@ def kept_in(folder) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in KEPT}
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_at_any_write_stops_the_run_which_goes_on_to_the_same_bytes(tmp_path, capsys):
     save_network(toynets.toy(), tmp_path / "start.safetensors")
     files = write(tmp_path), str(tmp_path / "start.safetensors")

@@ -6,6 +6,7 @@
 import os
 
 import numpy as np
+import pytest
 from osview import open_files, settled
 
 import tinytrain
@@ -42,6 +43,7 @@ def test_memory_and_open_files_do_not_grow_with_the_number_of_adaptations():
     assert len(set(rows[SETTLING:, 1].tolist())) == 1
 
 
+@pytest.mark.slow
 def test_reports_that_are_kept_are_seen():
     """A leak of 100 kB per adaptation."""
     kept = []

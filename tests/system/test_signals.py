@@ -11,6 +11,7 @@ import sys
 import time
 
 import pytest
+from cases import each
 from toyfiles import write_images, write_network
 
 from tinytrain.delta.file import encode_delta, load_delta
@@ -157,8 +158,8 @@ sys.exit(cli.main())
 """
 
 
-@pytest.mark.parametrize(("arguments", "code"), [(["--version"], 0), (["data", "--help"], 0), (["adpt"], 2)])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@each(("arguments", "code"), [(["--version"], 0), (["data", "--help"], 0), (["adpt"], 2)])
+@each("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_python_takes_itself_apart_changes_nothing(number, arguments, code):
     command = [sys.executable, "-c", AT_THE_END, str(int(number)), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -5,6 +5,7 @@ import functools
 import itertools
 
 import pytest
+from cases import each
 from powercuts import SCENARIOS, prepared, run, seen, steps, strays
 
 from tinytrain.base.errors import StorageError
@@ -63,8 +64,8 @@ def check_next_start(layout, flash):
     assert not state.warnings and not strays(flash.names(), state.record)
 
 
-@pytest.mark.parametrize("name", EXPLICIT)
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
+@each("name", EXPLICIT)
+@each("layout", LAYOUTS.values(), ids=list(LAYOUTS))
 def test_an_operation_that_fails_once_leaves_the_old_state(layout, name):
     files, change = prepared(layout, name)
     old, new = seen(layout, files), outcome(layout, files, change)
@@ -81,8 +82,8 @@ def test_an_operation_that_fails_once_leaves_the_old_state(layout, name):
         check_next_start(layout, flash)
 
 
-@pytest.mark.parametrize("name", EXPLICIT)
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
+@each("name", EXPLICIT)
+@each("layout", LAYOUTS.values(), ids=list(LAYOUTS))
 def test_a_medium_that_fails_for_good_keeps_the_old_or_the_new_state(layout, name):
     files, change = prepared(layout, name)
     old, new = seen(layout, files), outcome(layout, files, change)
@@ -133,7 +134,7 @@ def test_a_record_that_cannot_be_read_for_a_moment_is_not_skipped_by_a_change(er
         assert found(layout, flash) == seen(layout, files)
 
 
-@pytest.mark.parametrize("error", ERRNOS)
+@each("error", ERRNOS)
 def test_a_delta_that_cannot_be_read_for_a_moment_is_passed_over_by_a_start_and_by_no_change(error):
     """To confirm or to go back is meant for the newest delta, not for the one that happens to be readable."""
     layout = LAYOUTS["ordered-journal"]

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from cases import each
 from powercuts import SCENARIOS, LostError, cut_everywhere, prepared, run, steps
 
 from tinytrain.firmware_sim.flash.file_systems import LAYOUTS
@@ -113,7 +114,7 @@ def caught(layout):
     return False
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
+@each("mutant", MUTANTS)
 def test_a_store_that_does_less_is_caught(mutant, monkeypatch):
     break_it, where = MUTANTS[mutant]
     break_it(monkeypatch)

@@ -10,7 +10,7 @@ from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Images
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
-from tinytrain.pipeline.continual import continued_episode, continued_policy
+from tinytrain.pipeline.continual import continued_episode, continued_policy, with_forgotten
 from tinytrain.plan.budget import Budget
 from tinytrain.report import Report
 
@@ -36,4 +36,5 @@ def adapt_again(
     backbone = open_network(network, delta)
     given = () if images is None else opened_images(images, class_names, backbone.input.shape)
     episode, policy = continued_episode(delta, *given), continued_policy(delta)
-    return adapt(backbone, episode, open_budget(budget, network), policy, seed, force=force)
+    report = adapt(backbone, episode, open_budget(budget, network), policy, seed, force=force)
+    return with_forgotten(report, delta)

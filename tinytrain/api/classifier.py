@@ -1,8 +1,8 @@
 """A classifier with the methods and the manners of one of scikit-learn, which it does not need.
 
 It can stand in a pipeline, in `cross_val_score` and in `GridSearchCV`, and `clone` copies it. An `X` is a
-list of images (paths, bytes of image files, PIL images, uint8 arrays (rows, columns, 3) in RGB order) or an
-array of them, (n, rows, columns, 3).
+list of images (paths, bytes of image files, PIL images, uint8 arrays (rows, columns, 3) in RGB order), an
+array of them, (n, rows, columns, 3), or a table with one column of them.
 """
 
 import inspect
@@ -19,7 +19,7 @@ from tinytrain.base.safetensors import decode
 from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.episode.episode import Images, episode_type
 from tinytrain.episode.holding import fits
-from tinytrain.episode.sources import images_of
+from tinytrain.episode.sources import column_of, images_of
 from tinytrain.network.network import Network
 from tinytrain.pipeline.add_classes import add_classes
 from tinytrain.plan.budget import Budget
@@ -41,7 +41,7 @@ class FewShotClassifier:
     The parameters are those of `tinytrain.adapt`; `flip` says that mirroring an image does not change its
     class. After `fit`, `classes_` has the labels, sorted, `delta_` the result and `report_` its report (a
     pickle of the classifier has no `report_`; `delta_.report` has its JSON). `fit` holds no image out:
-    `cross_val_score` and `score` judge.
+    `cross_val_score` and `score` judge. As scikit-learn counts, an image is one feature, `n_features_in_`.
     """
 
     def __init__(
@@ -79,7 +79,26 @@ class FewShotClassifier:
         report = adapt(network, episode, budget, self.policy, self.seed, force=self.force, head=self.head)
         self.report_, self.delta_, self.classes_ = report, report.delta, classes
         self._columns, self._predictor = np.arange(len(classes)), Predictor(network, report.delta)
+        self.n_features_in_ = 1
         return self
+
+    def fit_transform(self, X: Iterable, y: Iterable) -> np.ndarray:
+        """`fit`, and the embeddings (n, d) of the same images."""
+        X = list(X) if isinstance(X, Iterator) else X
+        return self.fit(X, y).transform(X)
+
+    def transform(self, X: Iterable) -> np.ndarray:
+        """Embeddings (n, d) float32 of the adapted network, for a classifier of your own.
+
+        Raises NotFittedError.
+        """
+        return self._opened().embed(images_of(X))
+
+    def get_feature_names_out(self, input_features: Iterable | None = None) -> np.ndarray:
+        """Names (d,) of the columns of `transform`. Raises NotFittedError."""
+        self._opened()
+        names = (f"embedding{k}" for k in range(self.delta_.head.embedding_size))
+        return np.array([*names], dtype=object)
 
     def partial_fit(self, X: Iterable, y: Iterable, classes: Iterable | None = None) -> "FewShotClassifier":
         """Add images of known or new classes without the old ones; the first call is `fit`.
@@ -151,10 +170,11 @@ class FewShotClassifier:
         return "delta_" in vars(self)
 
     def __sklearn_tags__(self):
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags, TransformerTags
 
         return Tags(
             estimator_type="classifier",
+            transformer_tags=TransformerTags(preserves_dtype=[]),
             target_tags=TargetTags(required=True),
             classifier_tags=ClassifierTags(),
             input_tags=InputTags(two_d_array=False, three_d_array=True, string=True),
@@ -192,6 +212,11 @@ def _kind(labels: np.ndarray) -> type:
     return type(labels.tolist()[0])
 
 
+def _is_missing(label) -> bool:
+    """Whether a label is what pandas, numpy and scikit-learn put where there is none, also made a text."""
+    return label is None or type(label).__name__ in ("NAType", "NaTType") or str(label) in ("nan", "<NA>")
+
+
 def _array(y: Iterable) -> np.ndarray:
     """Labels as an array. Raises InputError ``labels`` where numpy would make texts of numbers, or fails."""
     y = list(y) if isinstance(y, Iterator) else y
@@ -201,7 +226,9 @@ def _array(y: Iterable) -> np.ndarray:
         raise InputError("labels", "labels are lists of several lengths; give one for each image") from error
     listed = labels.ndim == 1 and isinstance(y, list | tuple)
     if labels.dtype.kind == "U" and listed and not all(isinstance(label, str) for label in y):
-        raise InputError("labels", "labels are both texts and numbers; give only one of them")
+        if not any(map(_is_missing, y)):
+            raise InputError("labels", "labels are both texts and numbers; give only one of them")
+        labels = np.array(y, dtype=object)
     return labels
 
 
@@ -209,10 +236,13 @@ def _labelled(X: Iterable, y: Iterable) -> tuple[list, np.ndarray]:
     """Images as a list and their labels (n,). Raises InputError ``labels`` unless there is one for each."""
     X = list(X) if isinstance(X, Iterator) else X
     images_of(X)  # refuses what is no list of images, before it is counted
-    images, labels = list(X), _array(y)
+    images, labels = list(column_of(X)), _array(y)
     given = " x ".join(map(str, labels.shape)) or "a single"
     if labels.ndim != 1 or len(labels) != len(images):
         raise InputError("labels", f"{given} labels given for {len(images)} images; give one for each")
+    if missing := [k for k, label in enumerate(labels.tolist()) if _is_missing(label)]:
+        text = f"{len(missing)} of {len(labels)} labels are missing, the first that of image {missing[0]}"
+        raise InputError("labels", f"{text} ({labels[missing[0]]}); leave out these images")
     kinds = {type(label) for label in labels.tolist()}
     if not len(labels):
         raise InputError("one-class", "0 images given; give some of at least 2 classes")

@@ -12,8 +12,8 @@ from tinytrain.delta.delta import Delta
 from tinytrain.network.network import Network
 from tinytrain.report import Report
 from tinytrain.store import Start, Store
+from tinytrain.store.kept import MOST
 from tinytrain.stream import watcher
-from tinytrain.stream.kept import MOST
 from tinytrain.stream.learner import Observation
 from tinytrain.stream.opening import parts_of
 from tinytrain.stream.sources import FolderSource, Note

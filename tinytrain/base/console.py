@@ -5,10 +5,8 @@ import difflib
 import errno
 import os
 import re
-import shutil
 import sys
-import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tinytrain.base.answer import ANSWER
 from tinytrain.base.errors import InputError, StorageError, TinytrainError, UsageError, visible
@@ -32,52 +30,8 @@ def at_least(least: int):
 IMAGE_COMMANDS = ("adapt", "predict", "eval", "data")
 STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 INTERRUPTED = 130
-
-
-WIDEST_HELP = 100  # columns
 MANY_OPTIONS = 6  # above it a usage line names none of them
-EXAMPLES = "examples:"  # the heading of command lines in an epilog
-VALUE = re.compile(r"(?<= )(-[\w-]+) (?=[^-])")  # an option and the space before its value
-
-
-class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Wraps every line at the width of the terminal, 100 columns at most. Every option shows its default.
-
-    Indented lines of a text are rows of a table, or below EXAMPLES command lines.
-    """
-
-    def __init__(self, prog: str, **options):
-        super().__init__(prog, **{"width": min(WIDEST_HELP, shutil.get_terminal_size().columns)} | options)
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        head, examples, commands = text.partition(EXAMPLES)
-        lines = [*(_wrapped(line, width) for line in head.splitlines())]
-        if examples:
-            lines += [examples, *(_continued(line, width) for line in commands.splitlines()[1:])]
-        return "\n".join(indent + line for line in lines)
-
-    def _get_help_string(self, action: argparse.Action) -> str:
-        usual = action.default not in (None, False, argparse.SUPPRESS) and not isinstance(
-            action.default, list
-        )
-        tell = usual and action.option_strings and "default" not in action.help
-        return action.help + ("; default: %(default)s" if tell else "")
-
-
-def _wrapped(line: str, width: int) -> str:
-    """A line of text, or a row of a table, in lines of at most `width` letters."""
-    return textwrap.fill(line, width, subsequent_indent=" " * 4 if line[:1] == " " else "")
-
-
-def _continued(line: str, width: int) -> str:
-    """A command line, in lines of at most `width` letters that a shell reads as one."""
-    if line[:1] != " ":
-        return textwrap.fill(line, width)
-    joined = VALUE.sub("\\1\0", line)  # an option stays with its value
-    parts = textwrap.wrap(
-        joined, width - 2, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False
-    )
-    return " \\\n".join(parts).replace("\0", " ")
+STORE = "--store"
 
 
 class Parser(argparse.ArgumentParser):
@@ -89,19 +43,49 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *arguments, sections: Mapping[str, Sequence[str]] | None = None, **options):
         super().__init__(*arguments, **options)
         self.sections = sections or {}
+        self._intermixing, self._store_first = False, None
 
     def error(self, message: str):
         raise UsageError("usage", f"{message}; see {self.prog} --help")
 
     def parse(self, arguments: list[str]) -> argparse.Namespace:
-        self.usage = self._short_usage()  # while it parses intermixed, argparse changes what this is made of
-        # Otherwise argparse takes an empty list for images that stand behind an option.
-        mixed = any(action.nargs == "*" for action in self._actions)
-        parsed, unknown = (self.parse_known_intermixed_args if mixed else self.parse_known_args)(arguments)
+        parsed, unknown = self.parse_known_args(arguments)
         if unknown:
             options = [o for o in self._option_string_actions if o.startswith("--")]
             self.error(f"unknown argument {unknown[0]}{suggestion(unknown[0].split('=')[0], options)}")
         return parsed
+
+    def parse_known_args(self, args, namespace=None):
+        """Options may stand anywhere among the names, also behind an action, whose parser is called by this.
+
+        argparse alone takes an optional name for missing as soon as an option stands before it.
+        """
+        if self._intermixing or any(action.nargs == argparse.PARSER for action in self._actions):
+            return super().parse_known_args(args, namespace)
+        # Before names are parsed apart from options, which changes what the line is made of.
+        self.usage = self.usage or self._short_usage() or self.format_usage().removeprefix("usage: ").strip()
+        self._intermixing = True  # argparse comes back here for the options and for the names
+        try:
+            return self.parse_known_intermixed_args(self._with_store_in_place(list(args)), namespace)
+        finally:
+            self._intermixing = False
+
+    def add_store_option(self, *, first: bool) -> None:
+        """``--store DIR``, which stands for the `first` name or for the last one."""
+        names = [_word(action) for action in self._actions if not action.option_strings]
+        self._store_first, same = first, names[0 if first else -1]
+        self.add_argument(STORE, metavar="DIR", default=argparse.SUPPRESS, help=f"the same as {same}")
+
+    def _with_store_in_place(self, words: list[str]) -> list[str]:
+        """`words` with each ``--store DIR`` as the name that it stands for."""
+        end = words.index("--") if "--" in words else len(words)
+        for k, word in enumerate(words[:end] if self._store_first is not None else ()):
+            option, equals, value = word.partition("=")
+            rest = words[k + 1 :] if equals else words[k + 2 :]
+            if option == STORE and (equals or k + 1 < end):
+                rest, value = words[:k] + rest, value if equals else words[k + 1]
+                return self._with_store_in_place([value, *rest] if self._store_first else [*rest, value])
+        return words
 
     def has(self, option: str) -> bool:
         """Whether there is an option of this name."""
@@ -150,10 +134,14 @@ def _word(action: argparse.Action) -> str:
     return {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} [{name} ...]"}.get(action.nargs, str(name))
 
 
-def suggestion(word: str, known) -> str:
-    """``, did you mean X?`` if a word of `known` is close to `word`, else an empty string."""
-    closest = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
-    return f", did you mean {closest[0]}?" if closest else ""
+def suggestion(word: str, known, meant: Mapping[str, str] | None = None) -> str:
+    """``, did you mean X?`` if a word of `known` is close to `word`, else an empty string.
+
+    X is that word, or what `meant` says of a word that other tools have for it.
+    """
+    meant = {**dict.fromkeys(known), **(meant or {})}
+    closest = difflib.get_close_matches(word, meant, n=1, cutoff=0.7)
+    return f", did you mean {meant[closest[0]] or closest[0]}?" if closest else ""
 
 
 def guarded(
@@ -237,6 +225,8 @@ def _known(error: BaseException, arguments: list[str]) -> TinytrainError | None:
     if isinstance(error, MemoryError):
         text = f"the machine has no memory left; {_memory_remedy(arguments)}"
         return StorageError("out-of-memory", text)
+    if isinstance(error, RuntimeError) and any("start new thread" in str(e) for e in _causes(error)):
+        return InputError("system", "the system starts no more threads; allow more (TasksMax=, ulimit -u)")
     if not isinstance(error, OSError):
         return None
     if error.errno in STORAGE_ERRORS:
@@ -245,6 +235,13 @@ def _known(error: BaseException, arguments: list[str]) -> TinytrainError | None:
     if error.filename is not None:
         why = f"{os.fsdecode(error.filename)}: {why}; check the path and its rights"
     return InputError("system", why)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """`error` and those while which it was raised."""
+    while error is not None:
+        yield error
+        error = error.__context__
 
 
 def _failed(error: TinytrainError, as_json: bool) -> int:

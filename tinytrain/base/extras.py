@@ -1,8 +1,14 @@
 """How to install optional packages: one wording for all messages."""
 
-DISTRIBUTION = "tinytrain-adapt"  # on the package index, "tinytrain" belongs to another project
+# Extra in pyproject.toml -> its packages. They are named themselves: a wheel or a clone may be anywhere.
+PACKAGES = {
+    "onnx": ("onnx>=1.16",),
+    "tflite": ("ai-edge-litert>=2.0.2",),
+    "heic": ("pillow-heif>=1.0",),
+    "host": ("joblib>=1.5", "safetensors>=0.4.5"),
+}
 
 
 def install(extra: str) -> str:
-    """The command that installs `extra`, an entry of ``[project.optional-dependencies]``."""
-    return f"pip install '.[{extra}]' in a checkout, pip install '{DISTRIBUTION}[{extra}]' elsewhere"
+    """The command that installs what the `extra` of this name stands for."""
+    return " ".join(["pip install", *(f"'{package}'" for package in PACKAGES[extra])])

@@ -21,12 +21,27 @@ EXPORTED = (
 )
 DELTAS = "give the file that 'tinytrain adapt DIR --out FILE' wrote"
 
+# What systems and programs leave in folders.
+LITTER = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx", "@eadir", "$recycle.bin",
+          "system volume information", "lost+found"}  # fmt: skip
+SIGNS = "#@$~"  # one of these begins the names of bins and snapshots on network drives: #recycle, ~snapshot
+
 # Role of a file -> the error code if it is of another kind, and the remedy if that kind has none of its own.
 ROLES = {
     "backbone": ("backbone-kind", "give a network file, or a name that 'tinytrain backbones' lists"),
     "delta": ("delta-kind", DELTAS),
     "images": ("folder-missing", "give a folder that contains one folder of images per class"),
 }
+
+
+def is_litter(name: str) -> bool:
+    """Whether a file or folder of this name is hidden, or left by a system."""
+    return name.startswith(".") or name.lower() in LITTER
+
+
+def may_be_bin(name: str) -> bool:
+    """Whether a folder of this name may be a bin of a system: it is no class, and that is said."""
+    return name.startswith(tuple(SIGNS))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ FILES, FOLDERS = "files", "folders"
 # Beginnings of the metavar of an argument that takes a path.
 PATHS = {
     **dict.fromkeys(("FILE", "NET", "DELTA", "IMAGE", "LOG", "RECIPE", "MATRIX"), FILES),
-    "DIR": FOLDERS,
+    **dict.fromkeys(("DIR", "STORE"), FOLDERS),
 }
 
 

@@ -41,7 +41,7 @@ _METHOD = (
 _OUTPUT = ("reject", "out", "store", "report", "program", "plot", "json", "quiet", "verbose", "help")
 _ADAPTING = {"images": _IMAGES, "budget and method": _METHOD, "output": _OUTPUT}
 _PREDICTING = {
-    "delta": ("delta", "backbone"),
+    "delta": ("delta", "store", "backbone"),
     "images": ("images", "files_from", "null", "strangers"),
     "output": _OUTPUT,
 }
@@ -79,7 +79,7 @@ exit codes:
        unsuitable
   4    infeasible budget: nothing was started; the message names the smallest
        feasible budget
-  5    adaptation refused: the old weights are kept
+  5    adaptation refused, with or without --out: the old weights are kept
   6    storage or memory failed: the result could not be written, another
        process holds the store or the files of a run, or memory ran out; no
        half-written file is left

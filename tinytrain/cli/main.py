@@ -3,12 +3,14 @@
 import importlib
 import os
 import sys
+import threading
 from types import ModuleType
 
 from tinytrain import __version__
 from tinytrain.base.answer import ANSWER
-from tinytrain.base.console import HelpFormatter, Parser, guarded, suggestion
+from tinytrain.base.console import Parser, guarded, suggestion
 from tinytrain.base.errors import UsageError
+from tinytrain.base.help_format import HelpFormatter
 from tinytrain.base.notices import NOTICES
 from tinytrain.base.progress import CompilingLine
 from tinytrain.base.shell import quoted
@@ -45,6 +47,27 @@ COMMANDS = {
     "data": ("data", "list, check, preview, export and pack image data"),
     "completion": ("completion", "print a script that completes commands in a shell"),
 }
+# Command -> what other tools call it.
+OTHER_WORDS = {
+    "adapt": "train fit learn finetune fine-tune tune retrain transfer",
+    "predict": "infer inference classify recognise recognize identify detect label run",
+    "eval": "test score validate accuracy metrics",
+    "watch": "serve stream live camera monitor listen daemon",
+    "rollback": "undo revert restore",
+    "confirm": "accept keep commit",
+    "apply": "deploy install load",
+    "forget": "remove delete unlearn",
+    "status": "state list ls",
+    "import": "convert",
+    "calibrate": "quantise quantize",
+    "info": "show inspect describe summary",
+    "backbones": "models download pull",
+    "bench": "benchmark compare",
+    "emit": "codegen firmware",
+    "export": "save onnx tflite",
+    "data": "dataset datasets images",
+    "doctor": "diagnose env",
+}
 
 
 def help_text() -> str:
@@ -54,7 +77,8 @@ def help_text() -> str:
 def parser_of(name: str) -> tuple[Parser, ModuleType]:
     """The parser of the command `name`, and its module. Raises UsageError."""
     if name not in COMMANDS:
-        hint = suggestion(name, COMMANDS)
+        words = {word: command for command, words in OTHER_WORDS.items() for word in words.split()}
+        hint = suggestion(name.lower(), COMMANDS, words)
         if not hint and os.path.isdir(name):
             hint = f"; for the images in this folder run: tinytrain adapt {quoted(name)}"
         raise UsageError("usage", f"no command {name!r}{hint}; see tinytrain --help")
@@ -95,6 +119,21 @@ def run(arguments: list[str]) -> int | None:
     return command.run(parsed)
 
 
+def _spare_threads() -> None:
+    """Let BLAS start no threads if the system allows too few: it would interrupt the process.
+
+    BLAS reads the variable when numpy is imported, which no module has done yet.
+    """
+    held = threading.Event()
+    probes = [threading.Thread(target=held.wait, daemon=True) for _ in range(1, os.cpu_count() or 1)]
+    try:
+        for probe in probes:
+            probe.start()
+    except RuntimeError:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    held.set()
+
+
 def _run_and_tell(arguments: list[str]) -> int | None:
     """`run`, which also says on stderr when kernels are compiled."""
     with CompilingLine() as line, WATCH.told(line):
@@ -107,4 +146,6 @@ def main(arguments: list[str] | None = None) -> int:
     The notice about compiled kernels appears only when run as a program, not when called from Python.
     """
     ANSWER.begin()
+    if arguments is None:
+        _spare_threads()
     return guarded(_run_and_tell if arguments is None else run, arguments, json_errors=True)

@@ -30,16 +30,20 @@ def forget(delta: Delta, name: str) -> Delta:
         )
         raise InputError("one-class", f"the delta has {have}; add a class before you forget one")
     name = delta.class_names[label]
-    before = delta.report.get("forgotten", {"classes": 0, "traces": []})
-    left = [place for place in (HEAD, WEIGHTS) if place in before["traces"] or place in traces(delta, name)]
-    forgotten = {"classes": before["classes"] + 1, "traces": left}
     return replace(
         delta,
         head=delta.head.without_class(label, way),
         replay=delta.replay and delta.replay.without(label),
         class_names=tuple(n for k, n in enumerate(delta.class_names) if k != label),
-        report={**_without(delta.report, name), "forgotten": forgotten},
+        report=after_forgetting(_without(delta.report, name), traces(delta, name)),
     )
+
+
+def after_forgetting(report: dict, left: tuple[str, ...] = ()) -> dict:
+    """`report` that says that one class more was forgotten, and what is `left` of it."""
+    before = report.get("forgotten", {"classes": 0, "traces": []})
+    places = [place for place in (HEAD, WEIGHTS) if place in before["traces"] or place in left]
+    return {**report, "forgotten": {"classes": before["classes"] + 1, "traces": places}}
 
 
 def traces(delta: Delta, name: str) -> tuple[str, ...]:
@@ -73,4 +77,12 @@ def _without(report: dict, name: str) -> dict:
             key: {k: value for k, value in watched[key].items() if k != name}
             for key in ("corrections", "labels") if key in watched
         }  # fmt: skip
+    if "warnings" in report:  # they name files in the folders of classes
+        found["warnings"] = [line for line in report["warnings"] if name not in line]
     return found
+
+
+def forgot_more(delta: Delta, before: Delta) -> bool:
+    """Whether a class was forgotten in `delta` that `before`, from which it was made, may still know."""
+    now, earlier = (d.report.get("forgotten", {"classes": 0})["classes"] for d in (delta, before))
+    return now > earlier

@@ -14,7 +14,6 @@ Constants were chosen on streams of domains that are no targets of the benchmark
 import numpy as np
 
 from tinytrain.base.errors import InputError
-from tinytrain.base.schema import count, holding, list_of, number, parsed
 from tinytrain.drift.detector import DRIFT, STABLE
 
 WARMUP = 50  # images that set the level; none of them raises an alarm
@@ -135,48 +134,3 @@ class UnlabelledDrift:
         self.since = max(high)
         self.reset()
         return DRIFT
-
-    def state(self) -> dict:
-        """The memory as JSON values; `restore` makes the same detector of them."""
-        return {n: v.tolist() if isinstance(v, np.ndarray) else _plain(v) for n, v in vars(self).items()}
-
-    @classmethod
-    def restore(cls, state: dict) -> "UnlabelledDrift":
-        """The detector that returned this `state`. Raises InputError ``drift-state`` if none can have."""
-
-        def check(content, where):
-            size = holding({"size": SIZE})(content, where)["size"]
-            found = holding(_checks(size))(content, where)
-            made = cls(size)
-            for name, value in found.items():
-                arrays = isinstance(getattr(made, name), np.ndarray)
-                setattr(made, name, np.array(value, float) if arrays else _plain(value))
-            made.classes = made.classes.reshape(-1, 3)
-            return made
-
-        return parsed(check, state, "the state of a drift detector", "drift-state")
-
-
-SIZE, LONG = count(1, 10**6), count(0, 10**15)
-
-
-def _checks(size: int) -> dict:
-    unit, squares = number(-1e3, 1e3), number(0, 1e6)
-    vector = list_of(unit, size, size)
-    row = list_of(number(0, 1e15), 3, 3)
-    return {
-        "since": LONG, "images": LONG, "level": unit, "distances": squares, "products": squares,
-        "offset": vector, "direction": vector, "classes": list_of(row, 0, 10**5),
-        "sums": list_of(number(0, 1e6), 2, 2), "lengths": list_of(LONG, 2, 2),
-    }  # fmt: skip
-
-
-def _plain(value):
-    """A copy with lists in place of tuples."""
-    return (
-        list(value)
-        if isinstance(value, tuple | list)
-        else float(value)
-        if isinstance(value, float)
-        else value
-    )

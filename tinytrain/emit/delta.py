@@ -1,7 +1,8 @@
 """delta.c's table: the delta of an adaptation as a safetensors file, of which all but the values is known.
 
-The header is a constant, in which the device fills in the checksum of the file, the temperature of the head
-and its accuracy for images that it has not seen. Files from Python say more in two places, which are skipped.
+The header is a constant, in which the device fills in the checksum of the file and what is known of the head:
+its temperature, its accuracy for images that it has not seen, and its limit. Spaces stand for one that is
+missing.
 """
 
 import json
@@ -17,11 +18,18 @@ from tinytrain.emit.text import array, comment, name_of
 from tinytrain.heads.calibration import TEMPERATURES, lead_fraction
 from tinytrain.heads.head import FITTING, Support
 from tinytrain.heads.registry import find_head
+from tinytrain.heads.strangers import Gauge
 from tinytrain.network.codes_json import written_codes
 from tinytrain.program.trained_arrays import slots
 
 SUM_LABEL = f'"{CHECKSUM}":"'.encode()  # quotes of a name are escaped: it occurs once
-NUMBER = "1.000000e+00"  # in place of the temperature, and of the accuracy without the own image
+NUMBER = "1.000000e+00"  # in place of what is known of the head
+FACTS = {
+    "temperature": NUMBER,
+    "left_out": NUMBER,
+    "scale": NUMBER,
+    "least": f" {NUMBER}",
+}  # the last has a sign
 
 
 def c_delta_table(device: Device, class_names: tuple[str, ...]) -> str:
@@ -39,19 +47,21 @@ def _lines(device: Device, class_names: tuple[str, ...]) -> Iterator[str]:
     yield array("const uint8_t tt_delta_header", np.frombuffer(header, np.uint8))
     yield f"const uint32_t tt_delta_header_bytes = {len(header)}u;"
     yield f"const uint32_t tt_delta_sum_at = {_behind(header, SUM_LABEL)}u;"
-    for name in ("temperature", "left_out"):
-        label = json.dumps(f'"{name}":')[1:-1].encode()  # of a text inside of a text
-        yield f"const uint32_t tt_delta_{name}_at = {_behind(header, label)}u;"
-    # Where files from Python say more: behind the views of the head and in a report; and what follows both.
-    limit, report = header.rindex(b'}","kind":'), _behind(header, b'"report":"')
+    places = np.array([_behind(header, _inside(f'"{name}":')) for name in FACTS])
+    yield array("const uint32_t tt_delta_facts_at", places, ", ".join(FACTS))
+    yield array("const uint32_t tt_delta_facts_end", places + [len(text) for text in FACTS.values()])
+    report = _behind(header, b'"report":"')  # that of a file from Python says more
     for name, at in (
-        ("limit_at", limit), ("behind_head", limit + 2), ("report_at", report),
-        ("behind_report", report + len('{}"')), ("header_end", len(header.rstrip(b" "))),
+        ("limit_at", header.rindex(_inside(',"limit":'))), ("limit_end", header.rindex(b'}","kind":')),
+        ("report_at", report), ("behind_report", report + len('{}"')),
+        ("header_end", len(header.rstrip(b" "))),
     ):  # fmt: skip
         yield f"const uint32_t tt_delta_{name} = {at}u;"
-    support = np.full(device.ways, device.shots, np.float32)
-    least = lead_fraction(Support(tuple, tuple, support, device.recipe.n_steps))
-    yield f"const double tt_lead_fraction = {least!r};"
+    support, before_and_after = np.full(device.ways, device.shots, np.float32), (0, device.recipe.n_steps)
+    fractions = [lead_fraction(Support(tuple, tuple, support, steps)) for steps in before_and_after]
+    margins = [_margin(device.shots, steps) for steps in before_and_after]
+    for name, (before, after) in (("tt_lead_fractions", fractions), ("tt_margins", margins)):
+        yield f"const double {name}[2] = {{{before!r}, {after!r}}};"
     yield array("const float tt_temperatures", TEMPERATURES, "candidates")
     yield "const tt_part tt_delta_parts[TT_PARTS] = {"
     for name, dtype, extent, pointer, limit in parts:
@@ -68,6 +78,19 @@ def n_parts(device: Device) -> int:
 def delta_bytes(device: Device, class_names: tuple[str, ...]) -> int:
     """Bytes of the whole file."""
     return len(_file(device, class_names))
+
+
+def _margin(shots: int, steps: int) -> float:
+    """What the limit is lowered by, as a fraction of the lead."""
+    gauge = Gauge(lead=1.0, typical=0.0, count=int(shots > 1))
+    if shots > 1:
+        gauge.add(np.zeros(1))  # an energy of 0
+    return -gauge.limit(steps).least
+
+
+def _inside(text: str) -> bytes:
+    """A text inside of a text of JSON."""
+    return json.dumps(text)[1:-1].encode()
 
 
 def _behind(header: bytes, label: bytes) -> int:
@@ -123,13 +146,14 @@ def _header(data: bytes) -> bytes:
 
 def _file(device: Device, class_names: tuple[str, ...]) -> bytes:
     """A delta of this device, of zeros."""
-    left_out = NUMBER if device.shots > 1 else "null"
-    facts = f'"kind":"{device.recipe.head}","temperature":{NUMBER},"left_out":{left_out}'
+    facts = f'"kind":"{device.recipe.head}","temperature":{FACTS["temperature"]}'
+    facts += f',"left_out":{FACTS["left_out"] if device.shots > 1 else "null"}'
+    limit = f'"limit":{{"scale":{FACTS["scale"]},"least":{FACTS["least"]}}}'
     metadata = {
         "backbone": device.network.digest,
         "backbone_name": "".join(c for c in device.network.name if c.isprintable())[:MAX_NAME],
         "classes": json.dumps(list(class_names)),
-        "head": f'{{{facts},"views":{len(device.head_views)}}}',
+        "head": f'{{{facts},"views":{len(device.head_views)},{limit}}}',
         "kind": KIND,
         "report": "{}",
         "schema": WITH_CODES if device.int8 else SCHEMA,

@@ -23,6 +23,7 @@ from tinytrain.guard.guard import (
 )
 from tinytrain.heads.calibration import TEMPERATURES
 from tinytrain.heads.registry import find_head
+from tinytrain.heads.strangers import LOST, SCALE, UNSURE
 from tinytrain.network.network import Network, frozen_bytes
 from tinytrain.plan.costs import single_pass
 from tinytrain.program.trained_arrays import slots
@@ -176,6 +177,8 @@ def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterato
         ("LEAST_FIT", LEAST_FIT), ("MEDIAN_FRACTION", MEDIAN_FRACTION),
     ):  # fmt: skip
         yield f"#define TT_{name} ({float(value)!r}) {comment('of the guard')}"
+    for name, value in (("ENERGY_SCALE", SCALE), ("LOST", LOST), ("UNSURE", UNSURE)):
+        yield f"#define TT_{name} ({value!r}) {comment('of what tells images of no class')}"
     if hasattr(head, "shrinkage"):
         few = "head result: deviations" in training.buffers
         yield f"#define TT_SHRINKAGE {head.shrinkage} {comment('of the covariance of the head')}"

@@ -40,9 +40,10 @@ def images_of(values: Iterable, labels: np.ndarray | None = None, names: Sequenc
     `names` are those in messages; by default paths, or "image 0" and so on.
 
     Each value is a path, the bytes of an image file, a PIL image, or a uint8 array: (rows, columns, 3) in RGB
-    order, (rows, columns, 1) or (rows, columns). Files are opened when their image is read. Raises InputError
-    ``image-kind`` for anything else, also for a single image.
+    order, (rows, columns, 1) or (rows, columns). A table of one column is that column. Files are opened when
+    their image is read. Raises InputError ``image-kind`` for anything else, also for a single image.
     """
+    values = column_of(values)
     if isinstance(values, str | bytes | bytearray | os.PathLike) or not isinstance(values, Iterable):
         raise InputError("image-kind", f"{type(values).__name__} given; give a list, each item {KINDS}")
     if isinstance(values, np.ndarray) and (
@@ -55,6 +56,23 @@ def images_of(values: Iterable, labels: np.ndarray | None = None, names: Sequenc
     names = tuple(names) or checked
     labels = np.zeros(len(items), np.int32) if labels is None else labels
     return Images(labels, names, partial(_read, items, names))
+
+
+def column_of(values):
+    """`values`, or of a table such as a DataFrame its only column: iterated, it would give names of columns.
+
+    Raises InputError ``image-kind`` for a table of several columns.
+    """
+    if hasattr(values, "columns") and hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    if not isinstance(values, np.ndarray) or values.ndim != 2 or values.dtype.kind not in "OUS":
+        return values
+    if values.shape[1] != 1:
+        raise InputError(
+            "image-kind",
+            f"a table of {values.shape[1]} columns given; give the one with the images, as in table['path']",
+        )
+    return values[:, 0]
 
 
 def _is_pil(value) -> bool:

@@ -18,7 +18,7 @@ from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_b
 from tinytrain.heads.scatter import gain_without, keep_covariance, outer_products, share_of_image
 from tinytrain.heads.scatter_head import SCATTER, ScatterHead, ScatterMethod, with_scatter
 from tinytrain.heads.triangle import Triangle, diagonal_of, diagonal_places, packed, unpacked
-from tinytrain.kernels.rows import dot
+from tinytrain.kernels.rows import dot, dots
 
 RIDGE = 1e-7  # added to the diagonal, for embeddings that do not vary
 
@@ -108,11 +108,11 @@ class Lda(ScatterMethod):
             solved = deviation[None].astype(weights.dtype)
             solver.solve(solved)
             share = share_of_image(images, float(arrays["class counts"].sum()) / (1 - self.shrinkage))
-            squared = float(solved[0] @ deviation)
-            along = means @ solved[0]
+            squared = float(dot(solved[0], deviation))
+            along = dots(means, solved[0])
             along[label] -= squared / (images - 1)
             gain = gain_without(share, squared)
-            return logits + gain * (float(solved[0] @ e) * along - along * along / 2)
+            return logits + gain * (float(dot(solved[0], e)) * along - along * along / 2)
 
         return with_scatter(calibrated(self, arrays, support, own_logit, unseen=unseen), arrays)
 

@@ -101,7 +101,7 @@ def calibrated(
         mean = means[label] * scale - e * (scale - 1)
         logits[label] = own_logit(mean, e, images[label] - 1)
 
-    found = gauge(lambda k: weights @ means[k] + offsets, images) if method.limited else None
+    found = gauge(lambda k: dots(weights, means[k]) + offsets, images) if method.limited else None
     leave = leave_out or own_class
 
     def gauged(logits, e, label):

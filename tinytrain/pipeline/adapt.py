@@ -37,7 +37,8 @@ def adapt(
         scores = run.measure_fisher(planner.probe())
         planner = in_time(planner, scores, run.pace)
         plan = planner.plan(scores)
-        program = planner.program(plan)
+        program, warnings = planner.program(plan), planner.warnings(plan, scores)
+        del planner  # and with it what else was compiled: it takes memory beside the arena
         run.load(program)
         run.cache_features()
         run.fit_heads()
@@ -49,7 +50,7 @@ def adapt(
         # Last of all: what the verdict names takes memory that no plan knows of.
         guard = judge(evidence, episode.support, episode.class_names, force)
         delta, answers = run.keep(delta, guard.accepted)
-    warnings = (*planner.warnings(plan, scores), *run.warnings())
+    warnings = (*warnings, *run.warnings())
     return Report(
         network, episode, plan, program, scores, run.facts(), answers, delta, guard, warnings
     ).sealed()

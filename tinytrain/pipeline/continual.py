@@ -7,6 +7,7 @@ again, not where the last one ended. So no error adds up, and nothing of a class
 """
 
 import unicodedata
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode, Images, episode_type
 from tinytrain.plan.plan import recipe_check
 from tinytrain.policies.common import Policy
+from tinytrain.report.report import Report
 
 NO_IMAGES = Images(np.empty(0, np.int32), (), lambda i, size: None)
 REMEDY = "adapt to images of all classes with --replay"
@@ -66,6 +68,18 @@ def continued_episode(
         remembered=memory,
         replay=int(counts.max()),
     )
+
+
+def with_forgotten(report: Report, before: Delta) -> Report:
+    """The `report` of an adaptation that went on from `before`, whose delta says that classes were forgotten.
+
+    It carries no traces of them; a store still has to remove what was there before.
+    """
+    forgotten = before.report.get("forgotten")
+    if forgotten is None:
+        return report
+    facts = {**report.delta.report, "forgotten": {**forgotten, "traces": []}}
+    return replace(report, delta=replace(report.delta, report=facts))
 
 
 def continued_policy(delta: Delta) -> Policy:

@@ -17,7 +17,7 @@ STEP_IMAGES = 50  # support images of one step when there are more of them
 # By the number of gradient accumulators, of which each belongs to a worker: (workers, images per call),
 # fastest first.
 WORKERS = {2: ((2, 5), (2, 2), (2, 1)), 1: ((2, 1), (1, 2), (1, 1))}
-BANKS = 3  # so many recipes are remembered with their segments
+BANKS = 3  # so many recipes are remembered with the sizes of their segments
 LEAST_VIEWS = 3  # with fewer cached views, fresh ones are computed in every step
 # Bytes of a row tile, largest first, if there is room for more than the usual one.
 WIDE_TILES = (224_000, 112_000)
@@ -79,7 +79,7 @@ def smallest(recipe: Recipe, task: TaskShape) -> tuple[Resources, Resources]:
 class Programs:
     """Sizes of all candidates for one network and task.
 
-    Every candidate is placed once; its stages are emitted if it is chosen.
+    Every candidate is placed once; its segments and stages are kept if it is chosen.
     """
 
     def __init__(self, network: Network, task: TaskShape, precision: str = "float32"):
@@ -87,7 +87,7 @@ class Programs:
         self._sizes: dict[tuple, int] = {}
         self._above: dict[tuple, float] = {}  # bytes that a candidate is known not to fit
         self._banks: list[SegmentBank] = []  # the last one first; of earlier ones a part is used again
-        self._probes: dict[tuple, Program] = {}
+        self._probes: dict[tuple, Program] = {}  # the last one
 
     def nbytes(
         self, recipe: Recipe, resources: Resources, row_tile: int | None = None, limit: float = math.inf
@@ -127,5 +127,10 @@ class Programs:
         """The program that measures the layers `inspected`."""
         key = inspected, row_tile
         if key not in self._probes:
+            self._probes.clear()  # before the next one is made: two of them take memory beside the arena
             self._probes[key] = compile_fisher(self.network, inspected, self.task, row_tile, self.precision)
         return self._probes[key]
+
+    def forget_probe(self) -> None:
+        """It has run: its memory is free for what is planned next."""
+        self._probes.clear()

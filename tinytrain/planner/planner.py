@@ -101,6 +101,7 @@ class Planner:
         Raises BudgetError naming the smallest feasible budget, a sensible one, and the one that keeps all;
         InputError ``plan-broken`` for a given plan that takes other bytes than it says.
         """
+        self._programs.forget_probe()
         if self.given:
             given, said = self.given, self.given.cost.arena
             taken = self._programs.nbytes(given.recipe, given.resources, given.row_tile)

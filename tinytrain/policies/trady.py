@@ -2,9 +2,10 @@
 
 Quelennec et al., "Study of Training Dynamics for Memory-Constrained Fine-Tuning", ICLR 2026 (arXiv
 2510.19675). Offline, layers are ranked by reweighted gradient norm, and those that hold 97 % of it are
-kept: in the paper 27 of 42 of MCUNet, 35 of MobileNetV2, 43 of ProxylessNASNet. The table below was made by
-`tinytrain.meta.search.trady_layer_ranking` on six episodes of caltech101. On the device, channels are sampled
-uniformly from these layers until the budget is full. SGD has no momentum, so no state outlives a sample.
+kept: in the paper 27 of 42 of MCUNet, 35 of MobileNetV2, 43 of ProxylessNASNet. The table below was made so
+on six episodes of caltech101 (`tinytrain.meta.search.trady_layer_ranking` of commit 9bf1837). On the device,
+channels are sampled uniformly from these layers until the budget is full. SGD has no momentum, so no state
+outlives a sample.
 
 Memory is planned before training, so every sample has the same number of channels per layer: the mean of a
 uniform sample. The paper limits only memory. Here the MAC budget limits the depth of the gradient: every
@@ -23,7 +24,7 @@ from tinytrain.policies.common import Policy, all_channels, scaled
 
 RATE = 0.25  # for plain SGD; the start of `tinytrain bench tune`
 LEAST_FRACTION = 1 / 8  # of a layer's channels: the smallest fraction in SparseUpdate's configurations
-# By (number of layers, number of weights), as printed by `tinytrain.meta.search.trady_layer_ranking`.
+# By (number of layers, number of weights).
 RANKED = {
     (42, 463_216): (5, 11, 13, 14, 15, *range(17, 42)),  # mcunet-5fps, 30 layers
     (51, 238_688): (11, 12, 14, 15, 17, 18, *range(20, 51)),  # mbv2-w0.35, 37

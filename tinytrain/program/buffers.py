@@ -15,6 +15,7 @@ from tinytrain.program.calls import Segment
 from tinytrain.program.head_buffers import head_buffer, own_before, passes
 from tinytrain.program.job import Job
 from tinytrain.program.program import Book
+from tinytrain.program.segments import Size
 from tinytrain.program.stages import Unit
 from tinytrain.program.ticks import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT
 from tinytrain.program.trained_arrays import most_changed, slice_size, slots
@@ -27,7 +28,7 @@ FEW_ITEMS = 100  # up to so many, the lists of a step are negligible
 HEAD, CACHE = "head", "cached features"
 
 
-def add_buffers(book: Book, job: Job, segments: Iterable[Segment]) -> dict[str, tuple[Unit, ...]]:
+def add_buffers(book: Book, job: Job, segments: Iterable[Segment | Size]) -> dict[str, tuple[Unit, ...]]:
     """Put all buffers of a training run into `book`; the units of its stages, by stage."""
     units = add_units(book, job, list(segments))
     _cache_buffers(book, job)

@@ -18,7 +18,7 @@ from tinytrain.program.signatures import Signature
 SHOWN = "shown"  # use of the image of a segment that asks for rows of it: it has no bytes of its own
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Buffer:
     """Memory for one array. Segment buffers are placed in their segment, the others in the program."""
 
@@ -40,7 +40,7 @@ class Buffer:
         return View(self, (n, *self.shape))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class View:
     """A contiguous part of a buffer from item `start` on, seen in another shape."""
 
@@ -94,7 +94,7 @@ class View:
         return replace(self, transposed=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Weight:
     """Weight matrix (fan_in, cout) of a layer in the working copy of the network; never in the arena.
 
@@ -117,7 +117,7 @@ class Weight:
         return (columns, self.shape[0]) if self.transposed else (self.shape[0], columns)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Bias:
     """Bias (cout,) of a layer in the working copy of the network."""
 
@@ -130,7 +130,7 @@ class Bias:
         return self.shape
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LayerArray:
     """A small array of a layer in the working copy for int8, by its `name` there: see `runtime.int8_copy`."""
 
@@ -144,7 +144,7 @@ class LayerArray:
         return self.shape
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Columns:
     """Channels of a layer whose weights are trained, (count,) int32: `of` its "outputs", its "inputs", or, if
     all of these are trained, "every input"."""
@@ -159,7 +159,7 @@ class Columns:
         return (self.count,)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Table:
     """A small array that the runtime holds beside the arena, such as the learning rates of a step."""
 
@@ -177,7 +177,7 @@ def extent_of(array) -> tuple[int, ...]:
     return array.shape if isinstance(array, np.ndarray) else array.extent
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Call:
     """One kernel call. `part` says what its MACs count towards: forward, grad_input or grad_weight.
 

@@ -37,7 +37,9 @@ def compile_training(
     same segments for other resources.
     """
     bank = bank or SegmentBank(network, recipe)
-    job, segments, book, units = _gathered(bank, recipe, resources, task)
+    job = Job(bank.network, recipe, resources, task, bank.externals, bank.start)
+    segments, book = bank.segments(_segments(job)), Book()
+    units = add_buffers(book, job, segments.values())
     layout = book.place(limit)
     if layout is None:
         return None
@@ -48,16 +50,11 @@ def compile_training(
 
 def training_bytes(bank: SegmentBank, resources: Resources, task: TaskShape, limit: float) -> int | None:
     """Bytes that the program of one adaptation takes; None if these are more than `limit`."""
-    layout = _gathered(bank, bank.recipe, resources, task)[2].place(limit)
-    return None if layout is None else layout.nbytes
-
-
-def _gathered(bank: SegmentBank, recipe: Recipe, resources: Resources, task: TaskShape) -> tuple:
-    """Job, segments, buffers that are not placed yet, and units of one adaptation."""
-    job = Job(bank.network, recipe, resources, task, bank.externals, bank.start)
-    segments = {key: bank.get(*key) for key in _segments(job)}
+    job = Job(bank.network, bank.recipe, resources, task, bank.externals, bank.start)
     book = Book()
-    return job, segments, book, add_buffers(book, job, segments.values())
+    add_buffers(book, job, [bank.size(*key) for key in _segments(job)])
+    layout = book.place(limit)
+    return None if layout is None else layout.nbytes
 
 
 def split_batches(count: int, units: int, micro: int) -> list[range]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 ALIGNMENT = 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Interval:
     """`nbytes` bytes that hold a value from tick `first` to tick `last`, both included."""
 
@@ -21,7 +21,7 @@ class Interval:
     last: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Layout:
     """Byte offset of each interval, in the order given, and the bytes of the whole."""
 

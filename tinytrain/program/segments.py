@@ -1,6 +1,7 @@
 """The straight-line code of an adaptation: frozen part, embedding, backward pass, Fisher scoring."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +35,15 @@ def externals_of(network: Network, start: int, trained: int, backend: Backend = 
     }
 
 
+class Size(NamedTuple):
+    """What is kept of a segment that was emitted to see how many bytes it takes."""
+
+    kind: str
+    nbytes: int
+
+
 class SegmentBank:
-    """The segments of one recipe, emitted when first asked for and shared by all candidate programs.
+    """The segments of one recipe, and their sizes, which are the same in all candidate programs.
 
     `row_tile` is that of `Emitter`, `backend` by default that of the recipe; `network` the given one with the
     lite residual modules that are trained. Segments that do not depend on what is trained are taken from one
@@ -57,10 +65,10 @@ class SegmentBank:
         self.start = network.block_start(self.cut)
         trained = n_trained(network, recipe.updates)
         self.externals = externals_of(network, self.start, trained, self.backend)
-        self._made: dict[tuple[str, int], Segment] = {}
+        self._sizes: dict[tuple[str, int], Size] = {}
         for other in filter(self._is_like, others):
             self.externals |= {n: b for n, b in other.externals.items() if n != "gradients"}
-            self._made |= {key: made for key, made in other._made.items() if key[0] in UNTRAINED}
+            self._sizes |= {key: size for key, size in other._sizes.items() if key[0] in UNTRAINED}
             break
 
     def _is_like(self, other: "SegmentBank") -> bool:
@@ -68,17 +76,25 @@ class SegmentBank:
         mine, its = ((bank.network, bank.start, bank.row_tile, bank.backend.name) for bank in (self, other))
         return mine == its
 
-    def get(self, kind: str, n: int = 1) -> Segment:
-        """Segment "prefix", "embed", "backward", "forward" or "back" for `n` images."""
-        if (kind, n) not in self._made:
-            emit: dict[str, Callable[[int], Segment | tuple[Segment, Segment]]] = {
-                "prefix": self._prefix, "embed": self._embed, "backward": self._backward,
-                "forward": self._halves, "back": self._halves,
-            }  # fmt: skip
-            made = emit[kind](n)
-            for segment in made if isinstance(made, tuple) else (made,):
-                self._made[segment.kind, n] = segment
-        return self._made[kind, n]
+    def size(self, kind: str, n: int) -> Size:
+        """Of a segment as in `segments`, which is emitted once. Its calls take more memory than all sizes."""
+        if (kind, n) not in self._sizes:
+            made = self._emit(kind, n)
+            self._sizes |= {(segment.kind, n): Size(segment.kind, segment.nbytes) for segment in made}
+        return self._sizes[kind, n]
+
+    def segments(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Segment]:
+        """Segments "prefix", "embed", "backward", "forward" or "back", each for a number of images."""
+        found: dict[tuple[str, int], Segment] = {}
+        for kind, n in wanted:
+            if (kind, n) not in found:
+                found |= {(segment.kind, n): segment for segment in self._emit(kind, n)}
+        return found
+
+    def _emit(self, kind: str, n: int) -> tuple[Segment, ...]:
+        if kind in ("forward", "back"):
+            return self._halves(n)
+        return ({"prefix": self._prefix, "embed": self._embed, "backward": self._backward}[kind](n),)
 
     def _prefix(self, n: int) -> Segment:
         return prefix_segment(self.network, self.start, self.externals, self.row_tile, self.backend)

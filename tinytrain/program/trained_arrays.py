@@ -1,6 +1,6 @@
 """Where trained arrays lie in the flat vector of trained parameters, and other channels for them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +23,7 @@ class Slot:
     part: str  # "weight" or "bias"
     start: int
     shape: tuple[int, ...]
-    channels: tuple[int, ...]
+    channels: Sequence[int]
     inputs: tuple[int, ...] | None = None
 
     @property
@@ -43,7 +43,7 @@ def slots(network: Network, recipe: Recipe) -> tuple[Slot, ...]:
             found.append(Slot(update.layer, "weight", start, shape, channels, inputs))
             start += found[-1].size
         if update.bias:
-            found.append(Slot(update.layer, "bias", start, (layer.cout,), tuple(range(layer.cout))))
+            found.append(Slot(update.layer, "bias", start, (layer.cout,), range(layer.cout)))
             start += layer.cout
     return tuple(found)
 

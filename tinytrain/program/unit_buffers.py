@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tinytrain.program.calls import SHOWN, Buffer, Segment
 from tinytrain.program.job import Job
 from tinytrain.program.program import Book
+from tinytrain.program.segments import Size
 from tinytrain.program.stages import Unit
 from tinytrain.program.ticks import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT
 
@@ -12,7 +13,7 @@ IMAGES, AUGMENTED = "images", "augmented image"
 Units = tuple[Unit, ...]
 
 
-def add_units(book: Book, job: Job, segments: Sequence[Segment]) -> dict[str, Units]:
+def add_units(book: Book, job: Job, segments: Sequence[Segment | Size]) -> dict[str, Units]:
     """Put the buffers of all units but gradients into `book`; the units, by stage."""
     return _UnitBuffers(book, job, segments).all()
 
@@ -20,7 +21,7 @@ def add_units(book: Book, job: Job, segments: Sequence[Segment]) -> dict[str, Un
 class _UnitBuffers:
     """Adds units to a book. What a unit is for names its buffers."""
 
-    def __init__(self, book: Book, job: Job, segments: Sequence[Segment]):
+    def __init__(self, book: Book, job: Job, segments: Sequence[Segment | Size]):
         self.book, self.job, self.segments = book, job, segments
         self.frozen = ("prefix",) if job.alive else ()
 

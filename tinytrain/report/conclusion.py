@@ -22,6 +22,7 @@ KINDS = {
     "inside": "in inner folders",
     "decoder": "whose decoder is not installed",
     "placeholder": "not downloaded",
+    "bin": "called like a bin",
 }
 NAMED = ("damaged", "too-large")
 CODE = re.compile("[a-z]+(-[a-z]+)+")  # of an error
@@ -108,13 +109,22 @@ def estimate_text(facts: dict) -> str:
         way = f"each of {images} left out once"
     # Judged before training: the study of estimates compares it with what comes after, too.
     when = " before training" if estimate["network"] == "unadapted" else ""
-    expected = f"about {estimate['accuracy']:.0%} expected on new images{interval}"
+    expected = f"about {figure(facts)} expected on new images{interval}"
     return f"{expected}, {way}{when}{_better_known(facts)}"
+
+
+def figure(facts: dict) -> str:
+    """What a conclusion begins with: the fraction that was right of held-out images, or is expected of new.
+
+    Where labels may be wrong, the two differ. Text and page say the same.
+    """
+    held_out = facts["estimate"]["method"] == "held-out"
+    return f"{facts['accuracy']['after'] if held_out else facts['estimate']['accuracy']:.0%}"
 
 
 def _held_out_text(facts: dict, estimate: dict, interval: str) -> str:
     accuracy = facts["accuracy"]
-    right, expected = f"{accuracy['after']:.0%}", f"{estimate['accuracy']:.0%}"
+    right, expected = figure(facts), f"{estimate['accuracy']:.0%}"
     text = f"{right} right on {count_of(estimate['n'], 'held-out image')}"
     # Where labels may be wrong, more answers are right than the labels say.
     text += f"{interval}" if right == expected else f", about {expected} expected on new images{interval}"

@@ -27,12 +27,15 @@ class Item:
     def lines(self, width: int, most: int | None = None) -> list[str]:
         """The lines of the item, `most` of them at most (None: as many as it takes)."""
         whole = len(self.examples) if most is None else min(len(self.examples), EXAMPLES)
-        for count in range(whole, -1, -1):
-            lines = wrapped(self._with_examples(count), width)
+        texts = [*map(self._with_examples, range(whole, -1, -1)), self.text]
+        for text in texts:
+            lines = wrapped(text, width)
             if most is None or len(lines) <= most:
                 return labelled(self.label, lines)
-        last = f"{cut(lines[most - 1], width - LABEL - 4)} ..."
-        return labelled(self.label, [*lines[: most - 1], last])
+        last = cut(lines[most - 1], width - LABEL - 4)
+        clause = max(last.rfind(", "), last.rfind("; "))  # half of what is said misleads
+        last = last[:clause] if 2 * clause > len(last) else last
+        return labelled(self.label, [*lines[: most - 1], f"{last} ..."])
 
     def _with_examples(self, count: int) -> str:
         if not count:
@@ -67,19 +70,25 @@ class Command:
 def fitted(items: Sequence[Item | Command], width: int, most: int | None) -> list[str]:
     """All `items` in `most` lines (None: as many as it takes).
 
-    A command takes what it needs. What is left goes to the others in turn, a line each, the first ones first.
+    A command takes what it needs. What is left goes to the others in turn, a line each, the first ones first:
+    to those whose text would be cut, and only then to those that have examples.
     """
     if most is None:
         return [line for item in items for line in item.lines(width)]
     room = most - len(items) + 1
     given = [len(item.lines(width, room)) if isinstance(item, Command) else 1 for item in items]
+    texts = [len(wrapped(item.text, width)) if isinstance(item, Item) else 0 for item in items]
     whole = [len(item.lines(width)) if isinstance(item, Item) else 0 for item in items]
-    spare = most - sum(given)
-    while spare > 0 and (short := [k for k in range(len(items)) if given[k] < whole[k]]):
-        for k in short[:spare]:
-            given[k] += 1
-        spare = most - sum(given)
+    for needed in (texts, whole):
+        while (spare := most - sum(given)) > 0 and (short := _short(given, needed)):
+            for k in short[:spare]:
+                given[k] += 1
     return [line for item, lines in zip(items, given, strict=True) for line in item.lines(width, lines)]
+
+
+def _short(given: Sequence[int], needed: Sequence[int]) -> list[int]:
+    """Places of those that have fewer lines than they need."""
+    return [k for k, lines in enumerate(given) if lines < needed[k]]
 
 
 def wrapped(text: str, width: int = WIDTH) -> list[str]:

@@ -50,15 +50,7 @@ class Run:
     def __init__(self, device, network: Network, episode: Episode, seed: int):
         self.device, self.network, self.episode, self.seed = device, network, episode, seed
         self.kernels, self.clock = device.kernels(), device.clock()
-        self.working, self._copied = None, (None, "")
         self.pace: Pace | None = None
-
-    def _copy_for(self, program: Program):
-        """The working copy for `program`: the present one if it is of the same network and precision."""
-        if self._copied != (program.network, program.precision):
-            self.working = working_copy(program)
-            self._copied = program.network, program.precision
-        return self.working
 
     def __enter__(self) -> "Run":
         with ExitStack() as stack:
@@ -88,7 +80,11 @@ class Run:
 
             source = Source(lambda i: support.image(i, spec.shape), augmentation, support.labels)
             scores = measure_fisher(
-                *self.device.memory(program), self._copy_for(program), self.kernels, source, self.pace
+                *self.device.memory(program),
+                working_copy(program, self.network),
+                self.kernels,
+                source,
+                self.pace,
             )
         self.clock.lap("probe")
         return scores
@@ -97,8 +93,9 @@ class Run:
         """Take memory for the program of a plan and bind its calls."""
         self.clock.lap("plan")
         placed, arena = self.device.memory(program)
+        self.working = working_copy(program, self.network)
         self.session = Session(
-            placed, arena, self._copy_for(program), self.kernels, self.episode, self.seed, self.device.threads
+            placed, arena, self.working, self.kernels, self.episode, self.seed, self.device.threads
         )
         self._end.callback(self.session.close)
         self.recipe = program.recipe

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -13,37 +15,79 @@ from tinytrain.program.memory_planner import aligned
 from tinytrain.program.program import Program
 from tinytrain.runtime.arena import Arena
 
+Part = tuple[int, str]  # a layer, and its "weight" or "bias"
+FROZEN: WeakKeyDictionary[Network, dict[Callable, dict[Part, object]]] = WeakKeyDictionary()
+
+
+def parts_of(layers: Iterable[int]) -> list[Part]:
+    return [(i, part) for i in layers for part in ("weight", "bias")]
+
+
+def shared(network: Network, base: Network, own: Collection[Part], made: Callable) -> dict[Part, object]:
+    """What ``made(network, parts)`` gives for each part of `network`.
+
+    Parts that are not `own` and have the values of `base` are made once, for all copies of such networks.
+    Nobody writes to those.
+    """
+    every = parts_of(range(len(network.layers)))
+    common = [p for p in every if p not in own and _is_same(network, base, *p, made is float_parts)]
+    kept = FROZEN.setdefault(base, {}).setdefault(made, {})
+    if missing := [p for p in common if p not in kept]:
+        kept |= made(base, missing)
+    alone = [p for p in (*every, *parts_of(network.added)) if p not in kept or p not in common]
+    return made(network, alone) | {p: kept[p] for p in common}
+
+
+def _is_same(network: Network, base: Network, i: int, part: str, apart: bool) -> bool:
+    """Whether both have the values of a part; in int8, parts of a layer do not stand `apart`."""
+    weights = network.weights[i] is base.weights[i] and network.scales[i] is base.scales[i]
+    biases = network.biases[i] is base.biases[i]
+    if apart:
+        return weights if part == "weight" else biases
+    return weights and biases and network.quantisation == base.quantisation
+
 
 class WorkingCopy:
-    """Float32 weights and biases of a network that training may write to; the network stays as it is.
+    """Float32 weights and biases of a network. Training may write to the parts `own`; the network stays.
 
-    `added` are those of its lite residual modules, (weight, bias) by index. All of them lie in one block.
+    They are all of them by default. The others are `shared` with copies for networks that have the values of
+    `base`. Layers of lite residual modules are always its own.
     """
 
-    def __init__(self, network: Network):
+    def __init__(self, network: Network, own: Collection[Part] | None = None, base: Network | None = None):
         self.network = network
-        indices = [*range(len(network.layers)), *network.added]
-        layers = [network.all_layers[i] for i in indices]
-        parts = iter(_in_cache_lines([s for a in layers for s in ((a.fan_in, a.cout), (a.cout,))]))
-        pairs = dict(zip(indices, zip(parts, parts, strict=True), strict=True))
-        self.added = {i: pairs.pop(i) for i in network.added}
-        self.weights, self.biases = zip(*pairs.values(), strict=True)
-        self.restore()
+        self.own = parts_of(range(len(network.layers))) if own is None else own
+        self._parts = shared(network, base or network, self.own, float_parts)
 
     def weight(self, layer: int) -> np.ndarray:
-        return self.added[layer][0] if layer in self.added else self.weights[layer]
+        return self._parts[layer, "weight"]
 
     def bias(self, layer: int) -> np.ndarray:
-        return self.added[layer][1] if layer in self.added else self.biases[layer]
+        return self._parts[layer, "bias"]
 
     def restore(self) -> None:
         """The network's own values again."""
-        for i in (*range(len(self.weights)), *self.added):
-            self.network.float_weight(i, out=self.weight(i))
-            np.copyto(self.bias(i), self.network.bias(i))
+        for part in (*self.own, *parts_of(self.network.added)):
+            _copy_values(self.network, *part, self._parts[part])
 
     def part(self, layer: int, part: str) -> np.ndarray:
         return self.weight(layer) if part == "weight" else self.bias(layer)[None]
+
+
+def float_parts(network: Network, parts: Sequence[Part]) -> dict[Part, np.ndarray]:
+    """Weights (fan_in, cout) and biases (cout,), float32, all in one block."""
+    shapes = [(layer.fan_in, layer.cout) for layer in (network.all_layers[i] for i, _ in parts)]
+    arrays = _in_cache_lines([s[part == "bias" :] for s, (_, part) in zip(shapes, parts, strict=True)])
+    for part, array in zip(parts, arrays, strict=True):
+        _copy_values(network, *part, array)
+    return dict(zip(parts, arrays, strict=True))
+
+
+def _copy_values(network: Network, i: int, part: str, out: np.ndarray) -> None:
+    if part == "weight":
+        network.float_weight(i, out=out)
+    else:
+        np.copyto(out, network.bias(i))
 
 
 def _in_cache_lines(shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
@@ -61,6 +105,8 @@ class Binder:
         self.program, self.arena = program, arena
         self.working, self.kernels, self.columns = working, kernels, columns or {}
         self.tables: dict[str, np.ndarray] = {}  # small arrays beside the arena, by name
+        # By where they lie: units that work one after another often have the same bytes for the same segment.
+        self.bound: dict[tuple, tuple] = {}
 
     def array(self, name: str) -> np.ndarray:
         """The array of a program buffer."""
@@ -80,8 +126,14 @@ class Binder:
 
         `own` kernels are called instead of others of their names.
         """
-        calls, outputs = self.calls(segment, workspace, externals, own)
-        return join_native(calls), outputs
+        arguments = (a for call in segment.calls for a in call.args)
+        named = {a.buffer for a in (*arguments, *segment.outputs) if isinstance(a, View)}
+        given = frozenset((b, array.ctypes.data) for b, array in externals.items() if b in named)
+        key = segment, self.program.offset(workspace.name), given, *(own or {}).values()
+        if key not in self.bound:
+            calls, outputs = self.calls(segment, workspace, externals, own)
+            self.bound[key] = join_native(calls), outputs
+        return self.bound[key]
 
     def calls(self, segment: Segment, workspace: Buffer, externals: dict[Buffer, np.ndarray], own=None):
         """As `segment`, with a bound call for every call."""
@@ -89,11 +141,23 @@ class Binder:
         flat = {b: array.reshape(-1) for b, array in externals.items()}
         for buffer, offset in segment.offsets.items():
             flat[buffer] = self.arena.view(base + offset, (buffer.nbytes,), "uint8").view(buffer.dtype)
+        arrays: dict = {}  # one for all calls that name it
+
+        def argument(arg):
+            key = arg
+            if isinstance(arg, View):
+                key = arg.buffer, arg.start, arg.shape, arg.column_range, arg.transposed
+            elif not isinstance(arg, Weight):
+                return self._argument(arg, flat)
+            if key not in arrays:
+                arrays[key] = self._argument(arg, flat)
+            return arrays[key]
+
         calls = []
         for call in segment.calls:
             kernel = (own or {}).get(call.kernel) or getattr(self.kernels, call.kernel)
-            calls.append(direct(kernel, tuple(self._argument(a, flat) for a in call.args)))
-        return calls, tuple(self._argument(v, flat) for v in segment.outputs)
+            calls.append(direct(kernel, tuple(map(argument, call.args))))
+        return calls, tuple(map(argument, segment.outputs))
 
     def _argument(self, arg, flat):
         if isinstance(arg, View):

@@ -9,6 +9,29 @@ from tinytrain.program.stages import Of, Unit
 from tinytrain.runtime.bind import Binder, run
 
 
+class ShownRows:
+    """The image (height, width, channels) uint8 that is shown to a unit, and how its rows are changed."""
+
+    def __init__(self, kernels):
+        self.kernels = kernels
+        self.image: np.ndarray | None = None  # of whoever shows it
+        self.change: Augmentation | None = None
+        self.total = np.zeros(1, np.int64)  # sum of its pixels
+
+    def augment(self, augmentation: Augmentation | None) -> None:
+        """From now on rows are changed as `augmentation` says."""
+        self.change = augmentation
+        if augmentation is not None:
+            self.kernels.sum_pixels(self.total, self.image)
+
+    def show_rows(self, y: np.ndarray, first: int) -> None:
+        """y (rows, width, channels) = rows of the image from `first` on, changed."""
+        if self.change is None:
+            np.copyto(y, self.image[first : first + len(y)])
+        else:
+            self.kernels.augment_rows(y, self.image, self.total, first, *self.change.arguments())
+
+
 class BoundUnit:
     """Arrays of a `Unit`, and segments of some `kinds` for at most `most` images bound to its workspace."""
 
@@ -17,10 +40,10 @@ class BoundUnit:
             of: bind.whole(buffer) for of in Of if (buffer := getattr(unit, of.value, None)) is not None
         }
         self.augmented = self.arrays.get(Of.AUGMENTED)
-        self._shown: np.ndarray | None = None  # the image of whoever shows it
-        # How rows of it are changed, and the sum of its pixels.
-        self._change, self._total = None, np.zeros(1, np.int64)
-        self._kernels = bind.kernels
+        # Units in the same bytes work one after another, so that they can share it with their segments. No
+        # bytes at all are no place: units without any may work at the same time.
+        place = bind.program.offset(unit.workspace.name) if unit.workspace.nbytes else unit
+        self._rows = bind.bound.setdefault(("rows", place), ShownRows(bind.kernels))
         self.features, self.gradient = self.arrays.get(Of.FEATURES), self.arrays.get(Of.GRADIENT)
         program = bind.program
         views = {b: bind.array(n) for n, b in program.externals.items() if n in program.buffers}
@@ -30,7 +53,7 @@ class BoundUnit:
         }  # fmt: skip
         views |= {program.externals[n]: array for n, array in own.items() if array is not None}
         self.segments = {
-            (kind, n): bind.segment(segment, unit.workspace, views, {"show_rows": self._show_rows})
+            (kind, n): bind.segment(segment, unit.workspace, views, {"show_rows": self._rows.show_rows})
             for (kind, n), segment in program.segments.items()
             if kind in kinds and n <= most
         }
@@ -41,29 +64,20 @@ class BoundUnit:
 
     def show(self, image: np.ndarray | None) -> None:
         """The image (height, width, channels) uint8 that `augment` changes from now on, or none."""
-        self._shown = image
+        self._rows.image = image
 
     def augment(self, kernels, augmentation: Augmentation | None) -> None:
         """`augmented` becomes a copy of the image that is shown, changed as `augmentation` says.
 
         Without `augmented`, rows are changed so from now on.
         """
-        image = self._shown
+        image = self._rows.image
         if self.augmented is None:
-            self._change = augmentation
-            if augmentation is not None:
-                kernels.sum_pixels(self._total, image)
+            self._rows.augment(augmentation)
         elif augmentation is None:
             np.copyto(self.augmented, image)
         else:
             kernels.augment(self.augmented, image, *augmentation.arguments())
-
-    def _show_rows(self, y: np.ndarray, first: int) -> None:
-        """y (rows, width, channels) = rows of the image that is shown from `first` on, changed."""
-        if self._change is None:
-            np.copyto(y, self._shown[first : first + len(y)])
-        else:
-            self._kernels.augment_rows(y, self._shown, self._total, first, *self._change.arguments())
 
 
 class QueryUnit(BoundUnit):

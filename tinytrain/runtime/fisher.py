@@ -6,6 +6,7 @@ the convolution output and g the gradient of the loss in it.
 """
 
 import math
+from contextlib import closing
 from functools import partial
 
 import numpy as np
@@ -34,6 +35,11 @@ def measure_fisher(
     is its own pseudo-query at temperature 10. If `pace` has too little time, there are no `fisher` scores.
     """
     runner = _Scoring(Binder(program, arena, working, kernels), source)
+    with closing(runner):
+        return _measured(program, runner, pace)
+
+
+def _measured(program: Program, runner: "_Scoring", pace: Pace | None) -> Scores:
     run = partial(pace.run, runner) if pace else lambda stage, *later: runner.run(stage)
     macs, similarity = 0, math.nan
     try:
@@ -42,7 +48,7 @@ def measure_fisher(
         run("fisher")
     except NoTimeError:
         return Scores({}, math.nan, macs, program.nbytes, similarity)
-    count = len(source.labels)
+    count = len(runner.source.labels)
     fisher = {i: runner.bind.array(f"fisher {i}") / np.float32(count) for i in program.inspected}
     macs = sum(stage_macs(program, stage) for stage in program.stages)
     loss = float(runner.bind.tables["loss"][0])

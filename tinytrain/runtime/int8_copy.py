@@ -1,5 +1,7 @@
 """Int8 weights of a network that training may write to, and the constants of its integer arithmetic."""
 
+from collections.abc import Collection, Sequence
+
 import numpy as np
 
 from tinytrain.kernels.reference_updates import fold_bias
@@ -7,13 +9,21 @@ from tinytrain.network.network import Network
 from tinytrain.network.quantisation import factor_and_shift, given_scale, int8_ratios, int8_weights
 from tinytrain.program.autodiff.int8_ops import is_turned
 from tinytrain.program.program import Program
-from tinytrain.runtime.bind import WorkingCopy
+from tinytrain.runtime.bind import Part, WorkingCopy, parts_of, shared
 
 
-def working_copy(program: Program) -> "WorkingCopy | Int8Copy":
-    """A working copy of the network of `program`, in its precision."""
-    kind = Int8Copy if program.precision == "int8" else WorkingCopy
-    return kind(program.network)
+def working_copy(program: Program, base: Network | None = None) -> "WorkingCopy | Int8Copy":
+    """A working copy of the network of `program`, in its precision, for what the program trains.
+
+    What is not trained is shared with other copies for `base`, by default that network.
+    """
+    int8 = program.precision == "int8"
+    own = set()
+    for update in program.recipe.updates if program.recipe else ():
+        # In int8 the sums start with a bias that depends on the weights.
+        own |= {(update.layer, "weight")} if update.channels else set()
+        own |= {(update.layer, "bias")} if update.bias or int8 else set()
+    return (Int8Copy if int8 else WorkingCopy)(program.network, own, base)
 
 
 class Int8Copy:
@@ -22,49 +32,22 @@ class Int8Copy:
     "bias" (cout,) float32; "unit", the value of one of its sums; "folded bias", the int32 that sums start
     with: the bias, and what the zero of the inputs adds up to; "factor" and "shift" make a code of a sum;
     "scale" of the weights; "lsb", codes for each unit of a weight, 0 for channels that are dead. The network
-    stays as it is.
+    stays as it is; `own` and `base` as in `WorkingCopy`, "bias" in `own` meaning all arrays but the weights.
     """
 
-    def __init__(self, network: Network):
+    def __init__(self, network: Network, own: Collection[Part] | None = None, base: Network | None = None):
         self.network = network
-        self.weights: list[np.ndarray] = []
-        self.arrays: list[dict[str, np.ndarray]] = []
-        self._own: list[tuple] = []  # dead channels, their weights, and folded biases as they were
-        for i in range(len(network.layers)):
-            self._add_layer(i)
-        self.restore()
-
-    def _add_layer(self, i: int) -> None:
-        network, codes = self.network, self.network.quantisation
-        weights, scale, dead = int8_weights(network, i)
-        unit = given_scale(network, i) * scale.astype(np.float64)
-        factor, shift = factor_and_shift(int8_ratios(network, i, scale))
-        turned = is_turned(network, i)
-        self.weights.append(np.ascontiguousarray(weights.T if turned else weights))
-        self.arrays.append(
-            {
-                "bias": network.biases[i].copy(),
-                "unit": unit.astype(np.float32),
-                "folded bias": np.empty(len(scale), np.int32),
-                "factor": factor,
-                "shift": shift,
-                "scale": scale,
-                "lsb": np.where(dead, np.float32(0), np.float32(1) / scale).astype(np.float32),
-            }
-        )
-        arrays, zero = self.arrays[i], codes.given(i - 1).zero if i else 0
-        fold_bias(arrays["folded bias"], arrays["bias"], arrays["unit"], self.weights[i], zero, turned)
-        channels = np.flatnonzero(dead)
-        self._own.append((channels, weights[:, channels], arrays["folded bias"].copy()))
+        self.own = parts_of(range(len(network.layers))) if own is None else own
+        self._parts = shared(network, base or network, self.own, int8_parts)
 
     def weight(self, layer: int) -> np.ndarray:
-        return self.weights[layer]
+        return self._parts[layer, "weight"]
 
     def bias(self, layer: int) -> np.ndarray:
-        return self.arrays[layer]["bias"]
+        return self.array(layer, "bias")
 
     def array(self, layer: int, name: str) -> np.ndarray:
-        return self.arrays[layer][name]
+        return self._parts[layer, "bias"][name]
 
     def part(self, layer: int, part: str) -> np.ndarray:
         """Weights (fan_in, cout) int8, or biases (1, cout) float32."""
@@ -74,10 +57,37 @@ class Int8Copy:
 
     def restore(self) -> None:
         """The network's own values again; nothing is allocated."""
-        for i, (channels, weights, folded) in enumerate(self._own):
-            part = self.part(i, "weight")
-            np.copyto(part, self.network.weights[i])
-            for k, channel in enumerate(channels):
-                part[:, channel] = weights[:, k]
-            np.copyto(self.bias(i), self.network.biases[i])
-            np.copyto(self.arrays[i]["folded bias"], folded)
+        for i, part in self.own:
+            arrays, values = self._parts[i, "bias"], self.part(i, part)
+            if part == "weight":
+                np.copyto(values, self.network.weights[i])
+                for k, channel in enumerate(arrays["dead"]):
+                    values[:, channel] = arrays["dead weights"][:, k]
+            else:
+                np.copyto(values[0], self.network.biases[i])
+                np.copyto(arrays["folded bias"], arrays["folded bias before"])
+
+
+def int8_parts(network: Network, parts: Sequence[Part]) -> dict[Part, np.ndarray | dict[str, np.ndarray]]:
+    return {(i, part): (_codes if part == "weight" else _arrays)(network, i) for i, part in parts}
+
+
+def _codes(network: Network, i: int) -> np.ndarray:
+    weights = int8_weights(network, i)[0]
+    return np.ascontiguousarray(weights.T if is_turned(network, i) else weights)
+
+
+def _arrays(network: Network, i: int) -> dict[str, np.ndarray]:
+    codes = network.quantisation
+    weights, scale, dead = int8_weights(network, i)
+    unit = (given_scale(network, i) * scale.astype(np.float64)).astype(np.float32)
+    factor, shift = factor_and_shift(int8_ratios(network, i, scale))
+    folded, bias = np.empty(len(scale), np.int32), network.biases[i].copy()
+    zero = codes.given(i - 1).zero if i else 0
+    fold_bias(folded, bias, unit, _codes(network, i), zero, is_turned(network, i))
+    lsb = np.where(dead, np.float32(0), np.float32(1) / scale).astype(np.float32)
+    return {
+        "bias": bias, "unit": unit, "folded bias": folded, "folded bias before": folded.copy(),
+        "factor": factor, "shift": shift, "scale": scale, "lsb": lsb,
+        "dead": np.flatnonzero(dead), "dead weights": weights[:, dead],
+    }  # fmt: skip

@@ -73,7 +73,8 @@ class Predictor:
         shape = TaskShape(1, len(delta.class_names))
         recipe = FORWARD_ONLY.in_precision(delta.precision)
         program = compile_training(apply(network, delta), recipe, ONE_IMAGE, shape)
-        bind = Binder(program, Arena(program.nbytes), working_copy(program), kernel_table.load(backend))
+        working = working_copy(program, network)
+        bind = Binder(program, Arena(program.nbytes), working, kernel_table.load(backend))
         self.arena, self.embedding_size = program.nbytes, network.embedding_size
         self._unit, self._turn = QueryUnit(bind), threading.Lock()
         self._all.add(self)

@@ -76,8 +76,10 @@ class Runner:
         self.stages = {stage.name: self.actions(stage.body) for stage in self.program.stages}
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads and let go of all that is bound: circles of objects would stay for long."""
         self.others.close()
+        self.source = self.host = self._bound = self.stages = self.units = None
+        self.bind.bound.clear()
 
     def run(self, name: str) -> None:
         """Run the stage `name` once."""
@@ -268,8 +270,7 @@ class Runner:
             place = work.first, len(work.items)
             if place not in bound:
                 bound[place] = direct(kernel, tuple(_found(arguments, work)))
-            function, values = bound[place]
-            function(*values)
+            run((bound[place],))
 
         return call
 

@@ -11,6 +11,9 @@ import numpy as np
 class Workers:
     """`count` threads that wait for work, until they are closed or nobody holds them any more.
 
+    If the system starts no more threads (``TasksMax=``, ``ulimit -u``), there are fewer, and the caller does
+    their part: that takes longer and gives the same bits.
+
     Between them and their caller lie only queues and locks written in C. Those that Python itself handles, as
     in `concurrent.futures`, stay locked for ever where an interrupt meets the caller while it lets go of one.
     """
@@ -23,8 +26,12 @@ class Workers:
             Thread(target=_serve, args=(given, self._done), name="worker", daemon=True)
             for given in self._given
         ]
-        for thread in self._threads:
-            thread.start()
+        for started, thread in enumerate(self._threads):
+            try:
+                thread.start()
+            except RuntimeError:
+                del self._given[started:], self._threads[started:]
+                break
 
     def run(self, works: Sequence[Callable[[], None]]) -> None:
         """Do all of `works`, dealt out in turn to caller and threads; raises what one of them raised."""

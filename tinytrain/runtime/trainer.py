@@ -40,6 +40,10 @@ class Trainer(Runner):
         self._load_features = self._load(next(node for node in heads if isinstance(node, Load)))
         self._bind_step()
 
+    def close(self) -> None:
+        super().close()
+        self.embedding_units, self._load_features = [], None
+
     def _bind_step(self) -> None:
         array = self.bind.array
         self.support = array("embeddings of support")

@@ -11,6 +11,7 @@
 What is learnt later (`append`) is in a journal beside the delta in use, and `fold` makes it a part of that.
 """
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,8 +23,10 @@ from tinytrain.base.files import read_bytes
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import decode_delta, encode_delta
+from tinytrain.delta.forget import forgot_more
 from tinytrain.store.folder import Folder
 from tinytrain.store.journal import Entry
+from tinytrain.store.kept import FOLDER, Kept
 from tinytrain.store.learning import append, fold
 from tinytrain.store.record import MAX_DELTA, TRIAL_STARTS, Slot
 from tinytrain.store.replay import in_force, replayed
@@ -73,6 +76,7 @@ class Store:
 
     def __init__(self, path: str | os.PathLike, backend: str = "auto"):
         self.path, self._backend = path, backend
+        self.kept = Kept(os.path.join(path, FOLDER))
         self._slots = Slots(Folder(path))
 
     def commit(self, delta: Delta, place: Place | None = None, to_beat: float | None = None) -> int:
@@ -148,9 +152,19 @@ class Store:
     def confirm(self, place: Place | None = None) -> int:
         """Keep the delta on trial and return its generation.
 
+        If a class was forgotten in it, what still knows the class goes: the delta before it, to which there
+        is no way back then, journals, and kept images of classes that the delta does not know.
+
         Raises InputError ``store-empty``, and ``store-changed`` for a `place` as `commit` does.
         """
-        return self._slots.confirm(place).current.generation
+        generation = self._slots.confirm(place, self._forgot_more).current.generation
+        start = self.peek()
+        if start.delta is not None and "forgotten" in start.delta.report:
+            if forgot_more(start.delta, start.base):
+                generation = self.fold(start.place, start.delta).slot.generation
+            for name in self.kept.counts().keys() - set(start.delta.class_names):
+                self.kept.forget(name)
+        return generation
 
     def roll_back(self, place: Place | None = None) -> int | None:
         """Go back to the previous delta. Returns its generation, None for the bare network.
@@ -163,17 +177,24 @@ class Store:
         return current.generation if current else None
 
     def status(self) -> dict:
-        """The content of the slots as JSON values."""
+        """The content of the slots as JSON values.
+
+        "sha256" of the current one is that of the delta in use with what was learnt since, as it is exported,
+        "file_sha256" that of its file, which does not change meanwhile.
+        """
         state = self._slots.look()
         record, start, journal = state.record, self._start(state), state.journal
-        warnings = start.warnings
+        current, warnings = self._facts(record.current, start.delta), start.warnings
+        if journal.entries:
+            in_use = encode_delta(start.delta)
+            current |= {"bytes": len(in_use), "sha256": hashlib.sha256(in_use).hexdigest()}
         if journal.torn:
             text = f"the end of {record.current.journal} is damaged, or the last correction was cut short"
             warnings += (f"{text}: {journal.torn:,} bytes are left out",)
         left = None if record.confirmed else TRIAL_STARTS - record.starts
         return {
             "store": os.fspath(self.path),
-            "current": self._facts(record.current, start.delta),
+            "current": current,
             "confirmed": record.confirmed,
             "starts": record.starts,
             "starts_left": left,
@@ -209,13 +230,20 @@ class Store:
             record.to_beat,
         )
 
+    def _forgot_more(self, state: State, before: State) -> bool:
+        return forgot_more(self._start(state).delta, decode_delta(*decode(before.data)))
+
     @staticmethod
     def _facts(slot: Slot | None, delta: Delta | None = None) -> dict | None:
         if slot is None:
             return None
         facts = {"generation": slot.generation, "bytes": slot.size, "sha256": slot.sha256}
         if delta:
-            facts |= {"backbone": delta.backbone_name, "classes": list(delta.class_names)}
+            facts |= {
+                "file_sha256": slot.sha256,
+                "backbone": delta.backbone_name,
+                "classes": list(delta.class_names),
+            }
         return facts
 
 

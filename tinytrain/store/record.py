@@ -106,8 +106,10 @@ class Record:
         """One trial start more."""
         return replace(self._next(), starts=self.starts + 1)
 
-    def confirm(self) -> "Record":
-        return replace(self._next(), confirmed=True, starts=0, to_beat=None)
+    def confirm(self, alone: bool) -> "Record":
+        """`current` for good; if it is `alone`, nothing is left to go back to."""
+        previous = None if alone else self.previous
+        return replace(self._next(), previous=previous, confirmed=True, starts=0, to_beat=None)
 
     def roll_back(self) -> "Record":
         return self._next().without_current()

@@ -9,9 +9,9 @@ import numpy as np
 from tinytrain.base.class_names import MAX_CLASSES, wrong_class_names
 from tinytrain.base.errors import InputError
 from tinytrain.delta.delta import Delta
-from tinytrain.delta.forget import forget
+from tinytrain.delta.forget import after_forgetting, forget
 from tinytrain.delta.rename import rename
-from tinytrain.store.journal import FORGET, LEARN, UNDO, Entry
+from tinytrain.store.journal import FORGET, LEARN, RENAME, UNDO, Entry
 
 WATCHED = "watched"  # what the report of a delta says of entries that became a part of it
 JUDGED = 10  # corrections by which a trial is judged
@@ -21,9 +21,9 @@ REMEMBERED = 8192  # labels of images, and marks, that a report holds at most: a
 def replayed(kernels, delta: Delta, entries: Sequence[Entry], warnings: list[str] | None = None) -> Delta:
     """`delta` after all `entries`, in order, as if what was taken back or replaced had never been learnt.
 
-    `delta` itself is not changed. What was done to a class that would not be there then is left out. An entry
-    that does not suit the delta, as others are damaged, is left out and named in `warnings`. Without those,
-    raises InputError, as `forget` and `rename` do.
+    `delta` itself is not changed. A class that would not be there then is not renamed. An entry that does not
+    suit the delta, as others are damaged, is left out and named in `warnings`. Without those, raises
+    InputError, as `forget` and `rename` do.
     """
     for entry in in_force(entries):
         try:
@@ -38,9 +38,9 @@ def replayed(kernels, delta: Delta, entries: Sequence[Entry], warnings: list[str
 def _done(kernels, delta: Delta, entry: Entry) -> Delta:
     if entry.action == LEARN:
         return _corrected(kernels, delta, entry)
-    if unicodedata.normalize("NFC", entry.name) not in delta.class_names:
-        return delta
     forgets = entry.action == FORGET
+    if unicodedata.normalize("NFC", entry.name) not in delta.class_names:
+        return replace(delta, report=after_forgetting(delta.report)) if forgets else delta
     return forget(delta, entry.name) if forgets else rename(delta, entry.name, entry.new_name)
 
 
@@ -58,12 +58,23 @@ def standing(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def in_force(entries: Iterable[Entry]) -> list[Entry]:
-    """The entries that count: of the labels of an image the last one that was not taken back."""
-    found = standing(entries)
+    """The entries that count: of the labels of an image the last one that was not taken back.
+
+    A label does not count if its class was forgotten since, under whatever name.
+    """
+    found, named = standing(entries), unicodedata.normalize
     last = {entry.image: entry for entry in found if entry.action == LEARN}
-    return [
-        entry for entry in found if entry.action != LEARN or last[entry.image] is entry or not entry.image
-    ]
+    counting: list[tuple[Entry, str | None]] = []  # and of labels the name that the class has by now
+    for entry in found:
+        name = named("NFC", entry.name)
+        if entry.action == LEARN and entry.image and last[entry.image] is not entry:
+            continue
+        if entry.action == FORGET:
+            counting = [(e, now) for e, now in counting if now != name]
+        elif entry.action == RENAME:
+            counting = [(e, named("NFC", entry.new_name) if now == name else now) for e, now in counting]
+        counting.append((entry, name if entry.action == LEARN else None))
+    return [entry for entry, _ in counting]
 
 
 def watched(report: dict) -> dict:

@@ -113,14 +113,23 @@ class Slots:
         with self._as_tinytrain_errors():
             return self.without_current(self.look())
 
-    def confirm(self, place: Place | None = None) -> Record:
+    def confirm(
+        self,
+        place: Place | None = None,
+        replaces: Callable[[State, State], bool] = lambda state, before: False,
+    ) -> Record:
         """Keep the delta on trial; a confirmed one stays confirmed.
+
+        The delta before it, with its journal, goes if the one in use `replaces` it.
 
         Raises InputError ``store-empty``, and ChangedError as `commit` does.
         """
         with self.changing():
-            record = self.at(place).record
-            return record if record.confirmed else self._switch(record.confirm())
+            state = self.at(place)
+            record = state.record
+            before = self.without_current(state) if record.previous else None
+            alone = before is not None and replaces(state, before)
+            return record if record.confirmed and not alone else self._switch(record.confirm(alone))
 
     def roll_back(self, place: Place | None = None) -> Record:
         """Drop the delta in use and go back to the previous one, which learns what that had learnt.

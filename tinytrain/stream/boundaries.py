@@ -13,7 +13,7 @@ from itertools import islice
 from tinytrain.base.errors import InputError
 from tinytrain.episode import imagefile
 from tinytrain.episode.decode import check_image
-from tinytrain.episode.imagefile import jpeg, png, pnm
+from tinytrain.episode.imagefile import jpeg, png
 
 MOST_BYTES = 2**26  # of an image
 MOST_INSIDE = 64  # images in the header of one, such as thumbnails, that are looked at
@@ -24,6 +24,11 @@ START = re.compile(
 START_BYTES = 12  # of the longest of them
 FIRST_BYTES = b"\xff\x89PRBGIM\0"  # of all kinds that are read
 MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # what ends the coded pixels of a scan
+PNM_MOST, PNM_BANDS = 2**16, {4: 1, 5: 1, 6: 3}  # bytes of a header, channels
+SPACE, NUMBER = rb"(?:[ \t\n\v\f\r]|#[^\r\n]*[\r\n])+", rb"([0-9]{1,10})"
+PNM_HEADER = re.compile(
+    rb"P(?:(4)" + (SPACE + NUMBER) * 2 + rb"|([56])" + (SPACE + NUMBER) * 3 + rb")(?:#[^\r\n]*)?[ \t\n\v\f\r]"
+)
 PNM_BEGUN = re.compile(rb"P[456](?:[ \t\n\v\f\r0-9]|#[^\r\n]*)*")
 BMP_HEADER = re.compile(rb"BM.{4}\0{4}.{4}[\x0c(48@l|]\0\0\0", re.DOTALL)
 WEBP_HEADER = re.compile(rb"RIFF.{4}WEBP", re.DOTALL)
@@ -72,7 +77,7 @@ def parser_of(data: bytes | bytearray) -> Parser | None:
 def is_known(data: bytes) -> bool:
     """Whether a file that starts like this is an image of a kind that does not say where it ends."""
     try:
-        imagefile.reader_of(bytes(data[: imagefile.START]))
+        imagefile.kind_of(bytes(data[: imagefile.START]))
     except InputError:
         return False
     return not START.match(data)
@@ -174,13 +179,13 @@ def _png(data: bytearray) -> Parser:
 
 
 def _pnm(data: bytearray) -> Parser:
-    while (match := pnm.HEADER.match(data)) is None:
-        if PNM_BEGUN.match(data).end() < len(data) or len(data) > pnm.MAX_HEADER:
+    while (match := PNM_HEADER.match(data)) is None:
+        if PNM_BEGUN.match(data).end() < len(data) or len(data) > PNM_MOST:
             raise NoImageError(NOTHING)
         yield 1
     kind, width, height, largest = (int(number) for number in (*filter(None, match.groups()), 1)[:4])
-    row = -(-width // 8) if kind == 4 else width * pnm.BANDS[kind] * (1 + (largest > 255))
-    return (yield from _of_size(data, match.end() + row * height, pnm.HEADER))
+    row = -(-width // 8) if kind == 4 else width * PNM_BANDS[kind] * (1 + (largest > 255))
+    return (yield from _of_size(data, match.end() + row * height, PNM_HEADER))
 
 
 def _bmp(data: bytearray) -> Parser:

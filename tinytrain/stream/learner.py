@@ -142,9 +142,14 @@ class Learner:
         return any(entry.action == LEARN and entry.image == image for entry in standing(self.entries))
 
     def forget(self, name: str) -> None:
-        """Take class `name` out; raises what `forget` of a delta does."""
+        """Take class `name` out; raises what `forget` of a delta does.
+
+        The embeddings of its images in the journal go as well, on trial with `Store.confirm`. Until that the
+        delta before the one in use knows the class.
+        """
         self.delta.label_of(name)  # which is there
         self._take(Entry(FORGET, name))
+        self.fold()
 
     def rename(self, old: str, new: str) -> None:
         """Call class `old` by the name `new`; raises what `rename` of a delta does."""

@@ -1,13 +1,11 @@
 """A watcher of a delta, or of a store in which what is learnt is kept."""
 
-import os
-
 from tinytrain.delta.delta import Delta
 from tinytrain.drift.unlabelled import UnlabelledDrift
 from tinytrain.network.network import Network
 from tinytrain.runtime.predict import Predictor
 from tinytrain.store import Start, Store
-from tinytrain.stream.kept import FOLDER, MOST, Kept
+from tinytrain.store.kept import MOST, Kept
 from tinytrain.stream.learner import Learner
 from tinytrain.stream.watcher import Watcher
 
@@ -25,7 +23,7 @@ def parts_of(
     It keeps at most `keep` corrected images in the store. Raises InputError for a delta of another backbone.
     """
     learner = Learner(delta, store, start, UnlabelledDrift(delta.head.embedding_size), backend)
-    kept = Kept(os.path.join(store.path, FOLDER), keep) if store is not None and keep else None
+    kept = Kept(store.kept.path, keep) if store is not None and keep else None
     return learner, Predictor(network, delta, backend), kept
 
 

@@ -17,7 +17,7 @@ from tinytrain.episode.episode import Episode, Images
 from tinytrain.episode.sources import images_of
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
-from tinytrain.pipeline.continual import continued_episode, continued_policy
+from tinytrain.pipeline.continual import continued_episode, continued_policy, with_forgotten
 from tinytrain.runtime.predict import Predictor
 
 LEAST_IMAGES = 8  # kept, for training to be worth it
@@ -60,7 +60,7 @@ def readapt(network: Network, delta: Delta, files: list[tuple[Path, str]], seed:
         else:
             nothing = Images(np.zeros(0, np.int32), (), lambda i, size: None)
             episode, policy = Episode(_images(rest, names), nothing, names), "tinytrain"
-        report = adapt(network, episode, policy=policy, seed=seed)
+        report = with_forgotten(adapt(network, episode, policy=policy, seed=seed), delta)
     except InputError as error:
         return Outcome(None, str(error))
     if not report.guard.accepted:

@@ -1,9 +1,8 @@
 """Cuts what a camera writes into its images, whatever lies between them."""
 
-import io
-
 from tinytrain.base.errors import InputError
 from tinytrain.episode import imagefile
+from tinytrain.episode.decode import check_image
 from tinytrain.stream.boundaries import (
     CUT_OFF,
     DAMAGED,
@@ -54,7 +53,7 @@ class Splitter:
         found = self._images()
         while self._walk is not None:
             sure = next(self._walk)
-            if self._walk is self._whole and _has_header(self._data):
+            if self._walk is self._whole and _is_whole(self._data):
                 found.append(self._taken(len(self._data)))
             else:
                 self._give_up(sure, CUT_OFF)
@@ -123,9 +122,9 @@ def _to_the_end() -> Parser:
         yield 1
 
 
-def _has_header(data: bytearray) -> bool:
+def _is_whole(data: bytearray) -> bool:
     try:
-        imagefile.read(io.BytesIO(data))
+        check_image(bytes(data))
     except InputError as error:
         return error.code != "picture-broken"
     return True

@@ -14,7 +14,7 @@ import numpy as np
 from tinytrain.base.errors import InputError, StorageError, one_line
 from tinytrain.episode.sources import images_of
 from tinytrain.runtime.predict import Predictor
-from tinytrain.stream.kept import Kept, digest_of
+from tinytrain.store.kept import Kept, digest_of
 from tinytrain.stream.learner import Learner, Observation
 
 RECENT = 256  # images whose embeddings are held, so that they need not be looked at again
@@ -44,13 +44,14 @@ class Correction:
 @dataclass
 class Recent:
     """An image: its embedding (d,) by a delta, the one in use from `since` on, what it was taken for, the
-    digest of its content, and a path or bytes that can be kept."""
+    digest of its content, a path or bytes that can be kept, and the path without links that its key means."""
 
     embedding: np.ndarray
     since: int
     guess: str | None
     digest: str
     image: object = None
+    place: str = ""
 
 
 class Watcher:
@@ -100,20 +101,30 @@ class Watcher:
         embedding = self._embedding(self.predictor, image, key)
         found = self.learner.observe(embedding, reject)
         digest = _digest(image) or digest_of(embedding)
-        self._remember(key, Recent(embedding, self._since, found.guess, digest, _content(image)))
+        place = os.path.realpath(key)
+        self._remember(key, Recent(embedding, self._since, found.guess, digest, _content(image), place))
         return replace(found, key=key)
 
     def guess_of(self, key: str) -> str | None:
         """What a recent image was taken for."""
+        key = self._as_observed(key)
         return self._recent[key].guess if key in self._recent else None
 
     def recall(self, key: str) -> Recent:
         """The recent image `key`, or another one at this path. Raises InputError ``image-gone``."""
+        key = self._as_observed(key)
         if key in self._recent:
             return self._recent[key]
         if not os.path.isfile(key):
             raise self._gone(key)
         return Recent(np.empty(0), NEVER, None, _digest(key), key)
+
+    def _as_observed(self, key: str) -> str:
+        """The key of the recent image that `key` means: a path may be relative, absolute or through links."""
+        if key in self._recent:
+            return key
+        place = os.path.realpath(key)
+        return next((other for other, recent in self._recent.items() if recent.place == place), key)
 
     def correct(
         self, key: str, name: str, mark: str = "", new: bool = False, recent: Recent | None = None
@@ -126,7 +137,7 @@ class Watcher:
         into the store that changes the network in another way, this goes on with that. Raises InputError
         ``image-gone``, ``new-class``, and what `Learner.learn` does.
         """
-        start, name = time.monotonic(), unicodedata.normalize("NFC", name)
+        start, key, name = time.monotonic(), self._as_observed(key), unicodedata.normalize("NFC", name)
         if not new and name not in self.class_names:
             text = f"no class {one_line(name, 100)!r}; give new=True if it is a new one"
             raise InputError("new-class", text)

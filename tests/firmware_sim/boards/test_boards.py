@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import yaml
+from cases import each
 
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.firmware_sim.boards.board import FILE, find_board, load_boards, parse_board
@@ -19,7 +20,7 @@ def test_the_promised_boards_are_there():
     assert set(WANTED) <= set(load_boards())
 
 
-@pytest.mark.parametrize("name", WANTED)
+@each("name", WANTED)
 def test_sizes_and_clocks_come_from_documents(name):
     figures = load_boards()[name].figures()
     assert all(len(f.source) > 12 for f in figures.values())
@@ -55,7 +56,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@each("change", CHANGES)
 def test_what_is_wrong_in_a_row_is_named(change):
     row = copy.deepcopy(ROWS["stm32f746"])
     apply, said = CHANGES[change]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain.datasets.generated.leaves import leaves
 
@@ -58,7 +59,7 @@ def test_instructions_become_seconds_marked_uncalibrated(tmp_path, capsys):
     assert "100.00% of 2 x 1000" in out
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "code"),
     [
         ({"after": other(1000, 2)}, 0),

@@ -4,17 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from films import frames, order_in_the_draw
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import Dataset, sample_episode, sample_meta_dataset_episode, samplers
 from tinytrain.episode.episode import Episode, Images
-from tinytrain.meta.bench.checks import (
-    frames,
-    order_in_the_draw,
-    require_apart,
-    require_shuffle,
-)
+from tinytrain.meta.bench.checks import require_apart
 from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.episode import run_episode
 from tinytrain.meta.bench.sampler import Sampler
@@ -24,6 +20,8 @@ from tinytrain.pipeline.toy import toy_images, toy_network
 SAMPLERS = {
     "fixed": lambda dataset, index: sample_episode(dataset, 5, 5, 10, 0, index),
     "meta-dataset": lambda dataset, index: sample_meta_dataset_episode(dataset, 0, index, 60),
+    "fixed, of a comparison": Sampler().draw,
+    "meta-dataset, of a comparison": Sampler("meta-dataset").draw,
 }
 
 
@@ -51,15 +49,6 @@ def test_a_sampler_that_does_not_shuffle_inside_a_class_is_caught(name, monkeypa
     )
     findings = order_in_the_draw(SAMPLERS[name])
     assert "neighbouring frames" in findings[0] and "was drawn" in findings[1]
-
-
-@pytest.mark.parametrize("sampler", [Sampler(), Sampler("meta-dataset"), Sampler("fixed", 20, 10, 15)])
-def test_a_run_refuses_to_start_with_a_sampler_that_does_not_shuffle(sampler, monkeypatch):
-    require_shuffle(sampler)
-    monkeypatch.setattr(samplers, "shuffled", lambda items, rng: items)
-    with pytest.raises(InputError, match="pairs of neighbouring frames") as caught:
-        require_shuffle(sampler)
-    assert caught.value.code == "ordered-draw"
 
 
 def test_a_sampler_that_takes_a_random_run_of_frames_is_caught(monkeypatch):

@@ -7,12 +7,13 @@ import threading
 from contextlib import contextmanager
 
 import pytest
+from cases import each
 from toybench import record
 
-import tinytrain.meta.bench.log
 from tinytrain.base.errors import InputError, StorageError
-from tinytrain.meta.bench.log import KEY, opened, read_log
-from tinytrain.meta.run_log import MAX_BYTES
+from tinytrain.meta import run_log
+from tinytrain.meta.bench.record import KEY, checked, key_of, keys_of
+from tinytrain.meta.run_log import MAX_BYTES, Log, opened, read_log
 
 
 def written(path, *records, torn=""):
@@ -23,10 +24,9 @@ def written(path, *records, torn=""):
 def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path):
     path = written(tmp_path / "log", record(episode=0), record(episode=1), torn='{"pack": "sig')
     assert len(read_log(path)) == 2
-    with opened(path) as log:
-        assert log.holds(record(episode=1)) and not log.holds(record(episode=2))
+    with opened(path, checked) as log:
         log.append([record(episode=2)])
-        assert log.holds(record(episode=2))
+        assert [r["episode"] for r in log.rows] == [0, 1, 2]
     assert [r["episode"] for r in read_log(path)] == [0, 1, 2]
 
 
@@ -60,7 +60,7 @@ def test_a_damaged_compressed_log_is_refused_and_none_is_written_to(tmp_path):
 
 
 def test_a_small_archive_of_more_than_any_log_holds_is_refused_in_little_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(tinytrain.meta.bench.log, "MAX_BYTES", 2**22)
+    monkeypatch.setattr(run_log, "MAX_BYTES", 2**22)
     path = tmp_path / "log.xz"
     path.write_bytes(lzma.compress(b"\n" * 2**24, preset=0))
     with pytest.raises(InputError, match="it holds 4,194,304 bytes or more"):
@@ -92,7 +92,7 @@ def test_a_log_is_read_from_a_pipe_up_to_the_size_of_any_log(monkeypatch):
     lines = (json.dumps(record()).encode() + b"\n") * 10
     with slow_pipe(lines) as path:
         assert len(read_log(path)) == 10
-    monkeypatch.setattr(tinytrain.meta.bench.log, "MAX_BYTES", len(lines) - 1)
+    monkeypatch.setattr(run_log, "MAX_BYTES", len(lines) - 1)
     with (
         slow_pipe(lines) as path,
         pytest.raises(InputError, match=r"gave more than the .* of a log") as caught,
@@ -132,21 +132,35 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path, line):
     path = tmp_path / "log"
     path.write_text(json.dumps(record()) + "\n" + line + "\n" + json.dumps(record()) + "\n")
     with pytest.raises(InputError, match="line 2 is no record") as caught:
-        read_log(path)
+        read_log(path, checked)
     assert caught.value.code == "log-broken"
 
 
-def test_other_code_is_another_run_unless_any_code_will_do(tmp_path):
-    path = written(tmp_path / "log", record())
+def test_of_a_log_whose_writer_knows_its_size_what_follows_is_dropped(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_log, "MAX_BYTES", 100)
+    log = Log(tmp_path / "log")
+    for step in range(50):
+        log.append([{"step": step}])
+    assert log.size > 100 and Log(log.path, size=log.size).rows == log.rows
+    whole = log.path.read_bytes()
+    log.path.write_bytes(whole + b'{"step": 50}\n{"st')
+    again = Log(log.path, size=len(whole))
+    again.append([])
+    assert again.rows == log.rows and log.path.read_bytes() == whole
+    log.path.write_bytes(whole + b" " * 101)
+    with pytest.raises(InputError, match="file-too-large"):
+        Log(log.path, size=log.size)
+
+
+def test_other_code_is_another_run_unless_any_code_will_do():
     for any_code in (False, True):
-        with opened(path, any_code) as log:
-            assert log.holds(record(code="other")) == any_code
+        assert (key_of(record(code="other"), any_code) in keys_of([record()], any_code)) == any_code
 
 
-@pytest.mark.parametrize("name", [name for name in KEY if name != "code"])
-def test_everything_that_decides_a_run_is_in_its_key(tmp_path, name):
-    with opened(written(tmp_path / "log", record())) as log:
-        assert not log.holds(record(**{name: "another" if isinstance(record()[name], str) else 2}))
+@each("name", [name for name in KEY if name != "code"])
+def test_everything_that_decides_a_run_is_in_its_key(name):
+    other = record(**{name: "another" if isinstance(record()[name], str) else 2})
+    assert key_of(other) not in keys_of([record()])
 
 
 def test_two_runs_do_not_write_the_same_log(tmp_path):

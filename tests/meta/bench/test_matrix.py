@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import toybench
+from cases import each
 
 from tinytrain.base.errors import BudgetError, InputError, UsageError
 from tinytrain.meta.bench.entry import Entry
@@ -25,7 +26,7 @@ def backbones(matrix):
     return {name: Backbone(name, name, f"digest of {name}") for name in names}
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@each("name", SHIPPED)
 def test_shipped_matrices_are_read_and_never_tune_on_a_target(name):
     matrix, _ = load_matrix(name)
     assert matrix.name == name

@@ -5,6 +5,7 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
+from cases import each
 
 from tinytrain.meta.axes import LEFT, LINE, Axis, spread
 from tinytrain.meta.bench.plots import (
@@ -64,7 +65,7 @@ PLOTS = {
 }
 
 
-@pytest.mark.parametrize("name", PLOTS)
+@each("name", PLOTS)
 def test_no_two_texts_of_a_plot_overlap_and_none_leaves_the_image(name):
     svg = PLOTS[name]()
     root, found = ET.fromstring(svg), boxes(svg)
@@ -78,8 +79,8 @@ def test_no_two_texts_of_a_plot_overlap_and_none_leaves_the_image(name):
     )
 
 
-@pytest.mark.parametrize("accuracy, half", [(99.5, 3.0), (100.0, 0.0), (0.5, 4.0), (50.0, 80.0)])
-@pytest.mark.parametrize("plot", [against_macs, lambda points: against_shots({"x": points})])
+@each("accuracy, half", [(99.5, 3.0), (100.0, 0.0), (0.5, 4.0), (50.0, 80.0)])
+@each("plot", [against_macs, lambda points: against_shots({"x": points})])
 def test_intervals_and_axes_of_accuracy_end_at_0_and_100(plot, accuracy, half):
     root = ET.fromstring(plot([Point("x", 1, accuracy, half), Point("y", 5, 90.0, 1.0)]))
     found = [node for node in root.iter(f"{SVG}text") if node.get("x") == str(LEFT - 7)]

@@ -3,16 +3,19 @@
 import html as html_package
 import json
 import re
+from itertools import product
 
 import pytest
+from cases import each
 from toybench import record
 
 from tinytrain.base.errors import InputError
 from tinytrain.meta.bench.document import html, markdown
-from tinytrain.meta.bench.log import read_log
 from tinytrain.meta.bench.pages import write_report
+from tinytrain.meta.bench.record import checked
 from tinytrain.meta.bench.sections import report_blocks
 from tinytrain.meta.bench.tables import tables
+from tinytrain.meta.run_log import read_log
 
 
 def paths_of(value, path=()):
@@ -39,7 +42,7 @@ ODD = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("path", list(paths_of(record(refused="guard"))), ids=".".join)
+@each("path", list(paths_of(record(refused="guard"))), ids=".".join)
 def test_any_value_in_any_place_of_a_record_is_reported_or_refused_by_its_line(tmp_path, path):
     log = tmp_path / "log"
     for odd in ODD:
@@ -47,7 +50,7 @@ def test_any_value_in_any_place_of_a_record_is_reported_or_refused_by_its_line(t
         line = json.dumps(with_change(record(refused="guard"), path, change)).replace('"ODD"', odd)
         log.write_text(json.dumps(record(episode=1)) + "\n" + line + "\n")
         try:
-            facts = tables(read_log(log))
+            facts = tables(read_log(log, checked))
             json.dumps(facts, allow_nan=False)
             blocks = report_blocks(facts)
             assert html("title", blocks) and markdown("title", blocks)
@@ -62,7 +65,7 @@ NO_RECORDS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("line", NO_RECORDS)
+@each("line", NO_RECORDS)
 def test_lines_that_are_no_records_are_refused_by_their_number(tmp_path, line):
     (tmp_path / "log").write_bytes(json.dumps(record()).encode() + b"\n" + line + b"\n")
     with pytest.raises(InputError, match=r"line [23] is no record of ours") as refused:
@@ -90,8 +93,7 @@ def shown(cell: str) -> str:
     return html_package.unescape(re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", cell))
 
 
-@pytest.mark.parametrize("name", MARKUP)
-@pytest.mark.parametrize("place", ["backbone", "pack", "sampler", "label", "code"])
+@each("place, name", product(["backbone", "pack", "sampler", "label", "code"], MARKUP))
 def test_names_of_a_record_are_shown_in_markdown_as_they_are(tmp_path, place, name):
     (tmp_path / "log").write_text(
         "".join(json.dumps(record(episode=k, **{place: name})) + "\n" for k in (0, 1))

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import pytest
 import toybench
 import toynets
+from cases import each
 from published import published_network
 from toybench import record
 
@@ -150,7 +151,7 @@ def test_full_training_at_batch_100_is_the_published_figure(name, head, mib):
     assert memory_at_batch(layers, updates, numbers, 1) / MIB < 17
 
 
-@pytest.mark.parametrize("size, kilobytes", list(enumerate((49.8, 74.8, 99.8, 125.0, 148.4))))
+@each("size, kilobytes", list(enumerate((49.8, 74.8, 99.8, 125.0, 148.4))))
 def test_saved_input_slices_are_those_of_sparse_updates_published_sizes(size, kilobytes):
     """Saved inputs in 8 bits are the largest part of the published memory of MCUNet's configurations."""
     network = published_network("mcunet-5fps")

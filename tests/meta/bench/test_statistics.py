@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain.meta.bench.statistics import mean_interval, paired, stratified, t_quantile
 
 RUNS, QUERIES = 1500, 50
 
 
-@pytest.mark.parametrize(
-    ("freedom", "quantile"), [(1, 12.706), (2, 4.303), (2.5, 3.575), (5, 2.571), (30, 2.042), (1e9, 1.961)]
-)
+@each(("freedom", "quantile"), [(1, 12.706), (2, 4.303), (2.5, 3.575), (5, 2.571), (30, 2.042), (1e9, 1.961)])
 def test_quantiles_of_students_t_are_those_of_the_tables(freedom, quantile):
     assert t_quantile(freedom) == pytest.approx(quantile, abs=6e-4)
 

@@ -5,16 +5,17 @@ import json
 
 import numpy as np
 import pytest
+from cases import each
 from published import published_network
 from toydevices import ONE
 from toyruns import folder
 
-from tinytrain.base.errors import BudgetError, InputError, StorageError, UsageError
+from tinytrain.base.errors import BudgetError, InputError, UsageError
 from tinytrain.datasets import folder_dataset, sample_episode
+from tinytrain.meta.run_log import Log, opened
 from tinytrain.meta.search import contribution
-from tinytrain.meta.search.contribution import Draw, gain_of, measure
+from tinytrain.meta.search.contribution import Draw, gain_of, known_gains, log_row, measure
 from tinytrain.meta.search.evolve import evolve
-from tinytrain.meta.search.log import opened
 from tinytrain.meta.search.result import searched_policy
 from tinytrain.meta.search.run import Evolution, search
 from tinytrain.meta.search.space import Contributions, Part, Space, default_first
@@ -194,9 +195,10 @@ def test_more_episodes_continue_a_log_and_gains_are_means(dataset, tmp_path):
 
     def measured(episodes):
         draw = Draw(episodes, 3, 3, 4, 0)
-        with opened(tmp_path / "x.log", {"network": "toy"}) as log:
-            found = measure(space, dataset, draw, log, 1, lambda *stage: asked.append(stage))
-            return found, dict(log.gains)
+        with opened(tmp_path / "x.log", log_row) as log:
+            of = {"network": "toy"}
+            found = measure(space, dataset, draw, log, of, 1, lambda *stage: asked.append(stage))
+            return found, known_gains(log, of)
 
     one, rows = measured(1)
     two, more = measured(2)
@@ -208,11 +210,11 @@ def test_more_episodes_continue_a_log_and_gains_are_means(dataset, tmp_path):
 
 def test_a_log_of_another_analysis_or_of_nothing_is_refused_and_left_as_it_is(tmp_path):
     path = tmp_path / "x.log"
-    with opened(path, {"network": "a", "data": "d"}) as log:
-        log.append("biases 3", 0, 0.5)
+    path.write_text('{"network": "a", "data": "d"}\n{"part": "biases 3", "episode": 0, "gain": 0.5}\n')
     before = path.read_bytes()
+    assert known_gains(Log(path, log_row), {"network": "a", "data": "d"}) == {("biases 3", 0): 0.5}
     with pytest.raises(InputError, match="measured with another data") as caught:
-        opened(path, {"network": "a", "data": "e"}).__enter__()
+        known_gains(Log(path, log_row), {"network": "a", "data": "e"})
     assert caught.value.code == "log-mismatch" and path.read_bytes() == before
     for content in (
         b"no json\n", b"[]\n[]\n", b'{"network": "a"}\n{"part": 3}\n', b"[" * 99999 + b"\n",
@@ -220,17 +222,8 @@ def test_a_log_of_another_analysis_or_of_nothing_is_refused_and_left_as_it_is(tm
     ):  # fmt: skip
         path.write_bytes(content)
         with pytest.raises(InputError) as caught:
-            opened(path, {"network": "a"}).__enter__()
+            Log(path, log_row)
         assert caught.value.code == "log-broken" and path.read_bytes() == content
-
-
-def test_two_searches_never_write_one_log(tmp_path):
-    with opened(tmp_path / "x.log", {}), pytest.raises(StorageError, match="another search is writing"):
-        opened(tmp_path / "x.log", {}).__enter__()
-    with opened(tmp_path / "x.log", {}) as log:
-        assert log.gains == {}
-    with pytest.raises(StorageError, match="create the folder first"):
-        opened(tmp_path / "no" / "x.log", {}).__enter__()
 
 
 def test_the_result_says_how_published_configurations_fare(tmp_path, monkeypatch):
@@ -270,7 +263,7 @@ def test_a_result_passes_the_conformance_kit(tmp_path):
     assert check_policy(searched_policy(path), network, toy_episode(), sizes=6).policy == "found"
 
 
-@pytest.mark.parametrize(
+@each(
     "found",
     [{"biases": 13}, {"biases": "3"}, {"biases": True}, {"shares": {"12": 1}}, {"shares": {"9": 1.5}}],
 )

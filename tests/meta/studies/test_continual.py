@@ -1,14 +1,11 @@
 """Classes step by step: the figures of known answers, and that forgetting and its absence are seen."""
 
-import json
-
 import numpy as np
 import pytest
 from sourcetree import ROOT
 
 from tinytrain.meta.studies import continual as study
-from tinytrain.meta.studies.study import read_log
-from tinytrain.network.file import save_network
+from tinytrain.meta.studies.study import read_study
 from tinytrain.pipeline.head_tasks import made_up
 from tinytrain.pipeline.toy import toy_episode, toy_network
 
@@ -60,24 +57,14 @@ def test_every_class_comes_in_one_step():
 
 
 @pytest.mark.parametrize("part", ["heads", "adapted"])
-def test_a_run_that_was_stopped_goes_on(part, tmp_path, capsys):
-    save_network(toy_network(), tmp_path / "toy.safetensors")
-    out = tmp_path / "log.jsonl"
-    words = [
-        "--backbone", str(tmp_path / "toy.safetensors"), "--packs", "leaves", "--part", part, "--way", "6",
-        "--shots", "2", "--queries", "2", "--replay", "2", "--out", str(out),
-    ]  # fmt: skip
-    assert study.main([*words, "--seeds", "1"]) == 0
-    first = out.read_text()
-    assert study.main([*words, "--seeds", "2"]) == 0 and out.read_text().startswith(first)
-    rows = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [row["seed"] for row in rows] == [0, 1] and study.JOINT[part] in rows[0]["methods"]
-    for row in rows:
-        for method in row["methods"].values():
-            assert [len(step) for step in method["accuracies"]] == [1, 2, 3, 4, 5] and method["bytes"] > 0
-    capsys.readouterr()
-    assert study.main([*words, "--summary"]) == 0
-    assert all(f"| {name} | 2 |" in capsys.readouterr().out for name in [study.JOINT[part]])
+def test_a_draw_is_a_line_with_every_method_step_by_step(part, logged, rows, capsys):
+    words = ["--packs", "leaves", "--part", part, "--way", "6", "--shots", "2", "--queries", "2"]
+    assert study.main([*logged, *words, "--replay", "2", "--seeds", "1"]) == 0
+    (row,) = rows()
+    assert row["seed"] == 0 and study.JOINT[part] in row["methods"]
+    for method in row["methods"].values():
+        assert [len(step) for step in method["accuracies"]] == [1, 2, 3, 4, 5] and method["bytes"] > 0
+    assert f"| {study.JOINT[part]} | 1 |" in capsys.readouterr().out
 
 
 def test_figures_can_be_those_of_some_packs_alone(capsys):
@@ -96,7 +83,7 @@ def test_the_figures_of_the_project_follow_from_its_log(capsys):
     assert study.main(["--summary", "--out", str(ROOT / "results/continual.jsonl")]) == 0
     shown = capsys.readouterr().out
     assert all(f"{pack}:" in shown for pack in study.DOMAINS.split(","))
-    rows = read_log(ROOT / "results/continual.jsonl")
+    rows = read_study(ROOT / "results/continual.jsonl")
     targets = [row for row in rows if row["pack"] in TARGETS]
     assert {row["pack"] for row in targets} == TARGETS
 

@@ -4,50 +4,44 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain import kernels as kernel_table
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.drift.recent import fitted
 from tinytrain.heads.registry import HEADS
 from tinytrain.meta.studies import heads as study
-from tinytrain.meta.studies.study import read_log
-from tinytrain.network.file import save_network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_network
 from tinytrain.plan.budget import Budget
 
 
 @pytest.fixture
-def arguments(tmp_path):
-    save_network(toy_network(), tmp_path / "net.safetensors")
-    fixed = ["--backbone", tmp_path / "net.safetensors", "--packs", "leaves", "--out", tmp_path / "log.jsonl"]
-    return [str(a) for a in (*fixed, "--way", 3, "--shots", "2,20", "--queries", 4, "--episodes", 2)]
+def arguments(logged):
+    fixed = [*logged, "--packs", "leaves", "--way", 3, "--shots", "2,20", "--queries", 4, "--episodes", 2]
+    return [str(a) for a in fixed]
 
 
-def rows(arguments):
-    return read_log(study.parser().parse_args(arguments).out)
-
-
-def test_a_job_is_a_line_and_a_head_joins_those_that_are_there(arguments, capsys):
+def test_a_job_is_a_line_and_a_head_joins_those_that_are_there(arguments, rows, capsys):
     assert study.main([*arguments, "--heads", "cosine,slda"]) == 0
-    first = rows(arguments)
+    first = rows()
     assert [(r["shots"], r["head"]) for r in first] == [(s, h) for s in (2, 20) for h in ("cosine", "slda")]
     assert study.main([*arguments, "--heads", "cosine,slda,imprint"]) == 0
-    assert rows(arguments)[:4] == first and len(rows(arguments)) == 6
+    assert rows()[:4] == first and len(rows()) == 6
     table = capsys.readouterr().out
     assert all(f"| {name} |" in table for name in ("cosine", "slda", "imprint")) and "us per update" in table
-    for row in rows(arguments):
+    for row in rows():
         method, size = HEADS[row["head"]], toy_network().embedding_size
         assert row["bytes"] == sum(b.nbytes for b in method.tensors(3, size, 3 * row["shots"]))
         assert row["updated"] == sum(b.nbytes for b in method.tensors(3, size))
         assert row["microseconds"] > 0 and len(row["right"]) == 2
         assert all(0 <= row[kind] <= 1 for kind in ("own", "same pack")) and "other packs" not in row
-    cosine, imprint = ([r["right"] for r in rows(arguments) if r["head"] == h] for h in ("cosine", "imprint"))
+    cosine, imprint = ([r["right"] for r in rows() if r["head"] == h] for h in ("cosine", "imprint"))
     assert cosine == imprint
 
 
 def test_episodes_are_those_of_an_adaptation(arguments):
-    args, dataset = study.parser().parse_args(arguments), open_dataset("leaves")
+    args, dataset = study.main.parser().parse_args(arguments), open_dataset("leaves")
     support, query = study.indices(dataset, args, 2, 1)
     drawn = sample_episode(dataset, args.way, 2, args.queries, args.seed, 1)
     for (numbers, labels), side in ((support, drawn.support), (query, drawn.query)):
@@ -73,7 +67,7 @@ def task(rng, way=3, images=6):
     )
 
 
-@pytest.mark.parametrize("name", HEADS)
+@each("name", HEADS)
 def test_every_head_has_its_facts(name):
     rng = np.random.default_rng(0)
     some, strangers = task(rng)
@@ -113,10 +107,10 @@ def test_strangers_come_from_all_other_packs_alike():
     assert len(study.from_others([], np.random.default_rng(0))) == 0
 
 
-def test_the_reference_is_batch_logistic_regression(arguments, capsys):
+def test_the_reference_is_batch_logistic_regression(arguments, rows, capsys):
     pytest.importorskip("sklearn")
     assert study.main([*arguments, "--heads", study.REFERENCE]) == 0
-    (few, many) = rows(arguments)
+    (few, many) = rows()
     assert set(few) == set(many) == {"pack", "shots", "head", "settings", "right"}
     assert "| logistic-regression |" in capsys.readouterr().out
 
@@ -138,20 +132,20 @@ def test_a_table_has_the_mean_of_all_packs_and_leaves_out_what_was_not_run():
         row("a", "y", [1.0, 1.0]),
     ]
     found = study.summary(mine)
-    (x,) = [line for line in found[2].split("\n") if line.startswith("| x |")]
-    (y,) = [line for line in found[2].split("\n") if line.startswith("| y |")]
+    (x,) = [line for line in found[:6] if line.startswith("| x |")]
+    (y,) = [line for line in found[:6] if line.startswith("| y |")]
     assert x.startswith("| x | 70.0 ±") and x.endswith("| 10 | 2,000 | 3 | 50.0 | 20.0 | 15.0 | - | - |")
     assert y.startswith("| y |  |") and y.endswith("| 50.0 | - | - | - | - |")
 
 
-def test_a_pack_with_too_few_images_for_so_many_shots_is_left_out_and_the_table_says_so(arguments, capsys):
+def test_a_pack_with_too_few_images_for_so_many_shots_is_left_out(arguments, rows, capsys):
     few = [*arguments, "--packs", "leaves,signs", "--heads", "cosine", "--shots", "2,500"]
     assert study.main(few) == 0
-    assert {row["shots"] for row in rows(arguments)} == {2}
+    assert {row["shots"] for row in rows()} == {2}
     made = [
         {"pack": p, "shots": k, "head": "x", "right": [0.5, 0.5]} for p, k in (("a", 1), ("b", 1), ("a", 9))
     ]
-    head = study.summary(made)[2].split("\n")[0]
+    head = study.summary(made)[2]
     assert "| 1 shot | 9 shots, 1 packs |" in head
 
 

@@ -1,22 +1,28 @@
 """Int8 training against float32 training: a small run, and what became of the codes."""
 
-from int8nets import toy8
-
+from tinytrain.meta.studies import int8_forward
 from tinytrain.meta.studies import int8_training as study
-from tinytrain.meta.studies.study import read_log
-from tinytrain.network.file import save_network
 
 FORMS = "float32@1MB,int8@1MB,int8*0.000001@1MB"
 
 
-def test_rows_say_how_many_codes_training_changed(tmp_path, capsys):
-    save_network(toy8("headed"), tmp_path / "net.safetensors")
-    options = ["--backbone", tmp_path / "net.safetensors", "--out", tmp_path / "log.jsonl", "--forms", FORMS]
-    options += ["--packs", "glyphs", "--way", 3, "--shots", 5, "--queries", 2, "--episodes", 1, "--macs", 1]
+def test_rows_say_how_many_codes_training_changed(toy8_file, log, rows, capsys):
+    options = ["--backbone", toy8_file, "--out", log, "--forms", FORMS, "--packs", "glyphs", "--macs", 1]
+    options += ["--way", 3, "--shots", 5, "--queries", 2, "--episodes", 1]
     assert study.main([str(option) for option in options]) == 0
-    (row,) = read_log(tmp_path / "log.jsonl")
+    (row,) = rows()
     moved = [row["forms"][form]["moved"] for form in FORMS.split(",")]
     assert moved[0] is None and 0 < moved[1] <= 1 and moved[2] == 0
-    head, _, *rows = capsys.readouterr().out.split("| form |")[1].splitlines()[:5]
+    head, _, *lines = capsys.readouterr().out.split("| form |")[1].splitlines()[:5]
     place = head.split("|").index(" moved ")
-    assert [line.split("|")[place + 2].strip() for line in rows] == ["-", f"{100 * moved[1]:.0f} %", "0 %"]
+    assert [line.split("|")[place + 2].strip() for line in lines] == ["-", f"{100 * moved[1]:.0f} %", "0 %"]
+
+
+def test_a_forward_pass_in_int8_is_compared_with_float32_on_the_same_episode(toy8_file, log, rows, capsys):
+    options = ["--backbone", toy8_file, "--out", log, "--episodes", 1, "--packs", "glyphs,leaves"]
+    options += ["--way", 3, "--shots", 3, "--queries", 2]
+    assert int8_forward.main([str(option) for option in options]) == 0
+    for row in rows():
+        assert all(0 <= row[form] <= 1 for form in ("float32", *int8_forward.FORMS))
+    shown = capsys.readouterr().out
+    assert "own: points above float32" in shown and shown.count("\nglyphs ") == len(int8_forward.FORMS)

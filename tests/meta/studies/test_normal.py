@@ -1,12 +1,9 @@
 """Normal images alone: a small run of the study, its areas, and the figures of known rows."""
 
 import numpy as np
-import pytest
 
+from tinytrain.meta.studies import heads
 from tinytrain.meta.studies import normal as study
-from tinytrain.meta.studies.study import read_log
-from tinytrain.network.file import save_network
-from tinytrain.pipeline.toy import toy_network
 
 
 def unit(x):
@@ -17,17 +14,15 @@ def around(centre, n, seed):
     return unit(centre + 0.3 * np.random.default_rng(seed).standard_normal((n, len(centre))))
 
 
-def test_a_job_is_a_line_with_every_episode(tmp_path, capsys):
-    save_network(toy_network(), tmp_path / "net.safetensors")
-    fixed = ["--backbone", tmp_path / "net.safetensors", "--packs", "leaves", "--out", tmp_path / "log.jsonl"]
-    words = [str(a) for a in (*fixed, "--way", 3, "--shots", "1,4", "--queries", 4, "--episodes", 2)]
-    assert study.main(words) == 0
-    rows = read_log(tmp_path / "log.jsonl")
-    assert [row["shots"] for row in rows] == [1, 4]
-    for row in rows:
+def test_a_job_is_a_line_with_every_episode(logged, rows, capsys):
+    words = ["--packs", "leaves", "--way", "3", "--shots", "1,4", "--queries", "4", "--episodes", "2"]
+    assert study.main([*logged, *words]) == 0
+    found = rows()
+    assert [row["shots"] for row in found] == [1, 4]
+    for row in found:
         assert all(len(row[name]) == 2 for name in (*study.AREAS, *study.RATES))
         assert all(0 <= value <= 1 for name in (*study.AREAS, *study.RATES) for value in row[name])
-    assert rows[0]["to mean"] == rows[0]["to closest"], "of one image"
+    assert found[0]["to mean"] == found[0]["to closest"], "of one image"
     assert "| 4 | leaves |" in capsys.readouterr().out
 
 
@@ -45,24 +40,26 @@ def test_the_gain_is_paired_and_all_packs_weigh_alike():
         rest = {name: [0.5, 0.5] for name in (*study.AREAS[1:], *study.RATES)}
         return {"pack": pack, "shots": 5, "score": score, **rest}
 
-    (table,) = study.summary([row("a", [0.6, 0.6]), row("b", [0.9, 0.7])])
-    lines = [line for line in table.split("\n") if line.startswith("| 5 |")]
+    _, _, *lines = study.summary([row("a", [0.6, 0.6]), row("b", [0.9, 0.7])])
     assert lines[0].startswith("| 5 | a | 60.0 | 50.0 |") and lines[0].endswith("| +10.00 ±0.00 |")
     assert lines[2].startswith("| 5 | all | 70.0 |") and "| +20.00 ±" in lines[2]
 
 
-def test_embeddings_are_computed_once_for_the_images_that_are_drawn():
+def test_embeddings_are_computed_once_for_the_images_that_are_drawn(monkeypatch):
     class Fake:
-        name, digest, asked = "fake", "0", []
+        name, digest, embedding_size, asked = "fake", "0", 1, []
+
+        def __len__(self):
+            return 9
 
         def images(self, groups):
             self.asked.append(groups[0].tolist())
             return groups[0]
 
     fake = Fake()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "embed", lambda network, images, device: images[:, None] * 1.0)
-        assert study.embedded(fake, fake, {3, 1})[3] == [3.0]
-        assert study.embedded(fake, fake, {3, 5}).keys() == {1, 3, 5}
-    assert fake.asked == [[1, 3], [5]]
-    del study.KNOWN["0", "fake"]
+    monkeypatch.setattr(heads, "EMBEDDED", {})
+    monkeypatch.setattr(heads, "embed", lambda network, images, device: images[:, None] * 1.0)
+    assert heads.embedded(fake, fake, [3, 1, 3])[3] == [3.0]
+    assert heads.embedded(fake, fake, [3, 5])[[1, 3, 5], 0].tolist() == [1, 3, 5]
+    heads.embedded(fake, fake)
+    assert fake.asked == [[1, 3], [5], [0, 2, 4, 6, 7, 8]]

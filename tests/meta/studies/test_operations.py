@@ -35,6 +35,21 @@ def test_forms_of_another_version_come_first_and_only_the_same_episodes_are_comp
     assert now[:3] == ["policy@15%", "61.5", "61.5"] and now[3].startswith("+11.50")
 
 
+def test_a_run_that_lacks_the_form_to_compare_with_takes_its_first_one(tmp_path, capsys):
+    rows = [row(0, 0.5), row(0, 0.6, form="single40@15%")]
+    (tmp_path / "log").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    assert study.main(["--summary", "--above", "policy@15%", "--out", str(tmp_path / "log")]) == 0
+    shown = capsys.readouterr().out
+    assert "| above policy@15% |" in shown and "| above single40@15% |" in shown
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"pack": "signs"}', '{"settings": {}}'])
+def test_a_line_that_no_study_wrote_is_named(tmp_path, capsys, line):
+    (tmp_path / "log").write_text(json.dumps(row(0, 0.5)) + "\n" + line + "\n")
+    assert study.main(["--summary", "--out", str(tmp_path / "log")]) == 3
+    assert "line 2 is no record of ours" in capsys.readouterr().err
+
+
 def test_a_log_to_compare_with_has_to_be_there(tmp_path, capsys):
     assert study.main(["--summary", "--out", str(tmp_path / "new"), "--before", str(tmp_path / "none")]) == 3
     assert "none does not exist" in capsys.readouterr().err

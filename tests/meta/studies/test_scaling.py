@@ -3,30 +3,20 @@
 import itertools
 import xml.etree.ElementTree as ET
 
-import pytest
 from sourcetree import ROOT
 
 from tinytrain.meta.studies import scaling as study
-from tinytrain.meta.studies.study import read_log
-from tinytrain.network.file import save_network
-from tinytrain.pipeline.toy import toy_network
+from tinytrain.meta.studies.study import read_study
 
 
-@pytest.fixture
-def arguments(tmp_path):
-    save_network(toy_network(), tmp_path / "net.safetensors")
-    fixed = ["--backbone", tmp_path / "net.safetensors", "--packs", "signs", "--out", tmp_path / "log.jsonl"]
-    return [str(a) for a in (*fixed, "--counts", "5,6,7", "--budgets", "200kB", "--repeats", 1)]
-
-
-def test_every_task_is_a_line_with_its_costs_and_all_steps(arguments, tmp_path, capsys):
+def test_every_task_is_a_line_with_its_costs_and_all_steps(logged, rows, tmp_path, capsys):
     plot = tmp_path / "plot.svg"
-    assert study.main([*arguments, "--plot", str(plot)]) == 0
-    rows = read_log(study.parser().parse_args(arguments).out)
-    tasks = [(row["way"], row["shots"]) for row in rows]
+    words = ["--packs", "signs", "--counts", "5,6,7", "--budgets", "200kB", "--repeats", "1"]
+    assert study.main([*logged, *words, "--plot", str(plot)]) == 0
+    tasks = [(row["way"], row["shots"]) for row in rows()]
     assert tasks == [(5, 5), (5, 6), (5, 7), (6, 5), (7, 5)]
-    assert all(row["seconds"] > 0 and 0 < row["arena"] <= 200_000 for row in rows)
-    executed = {task: row["executed"] for task, row in zip(tasks, rows, strict=True)}
+    assert all(row["seconds"] > 0 and 0 < row["arena"] <= 200_000 for row in rows())
+    executed = {task: row["executed"] for task, row in zip(tasks, rows(), strict=True)}
     assert executed[5, 5] < executed[5, 6] < executed[5, 7]
     assert len(capsys.readouterr().out.splitlines()) >= 2 + 2 * len(study.COSTS)
     texts = [node.text for node in ET.parse(plot).iter("{http://www.w3.org/2000/svg}text")]
@@ -71,7 +61,7 @@ def test_a_cost_that_grows_with_the_square_is_far_from_its_line():
 
 
 def test_the_drawing_of_the_log_in_the_documentation_is_that_of_its_rows():
-    rows = read_log(ROOT / "results" / "scaling.jsonl")
+    rows = read_study(ROOT / "results" / "scaling.jsonl")
     assert study.drawing(rows) == (ROOT / "docs" / "images" / "scaling.svg").read_text()
 
 

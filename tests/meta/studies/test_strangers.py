@@ -9,8 +9,6 @@ from sklearn.metrics import roc_auc_score
 from tinytrain.datasets import open_dataset
 from tinytrain.heads.strangers import Limit
 from tinytrain.meta.studies import strangers as study
-from tinytrain.meta.studies.study import read_log
-from tinytrain.network.file import save_network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
@@ -60,16 +58,14 @@ def test_refused_are_the_images_below_the_limit():
 
 
 @pytest.fixture
-def arguments(tmp_path):
-    save_network(toy_network(), tmp_path / "net.safetensors")
-    fixed = ["--backbone", tmp_path / "net.safetensors", "--packs", PACKS, "--out", tmp_path / "log.jsonl"]
-    given = ["--way", 3, "--shots", "2,1", "--queries", 2, "--episodes", 1, "--policy", "last_layer"]
-    return [str(a) for a in (*fixed, *given)]
+def arguments(logged):
+    given = ["--way", "3", "--shots", "2,1", "--queries", "2", "--episodes", "1", "--policy", "last_layer"]
+    return [*logged, "--packs", PACKS, *given]
 
 
-def test_an_episode_is_a_row_with_its_own_images_and_two_kinds_of_strangers(arguments, capsys):
+def test_an_episode_is_a_row_with_its_own_images_and_two_kinds_of_strangers(arguments, rows, capsys):
     assert study.main(arguments) == 0
-    rows = read_log(study.parser().parse_args(arguments).out)
+    rows = rows()
     assert [(row["shots"], row["pack"]) for row in rows] == [(k, p) for k in (2, 1) for p in PACKS.split(",")]
     for row in rows:
         assert [row[kind]["n"] for kind in ("own", "same", "other")] == [6, 4, 4]
@@ -79,7 +75,7 @@ def test_an_episode_is_a_row_with_its_own_images_and_two_kinds_of_strangers(argu
 
 
 def test_strangers_of_other_packs_are_of_each_of_them(arguments):
-    args = study.parser().parse_args(arguments)
+    args = study.main.parser().parse_args(arguments)
     names = [name for images in study.others(open_dataset("signs"), args, 0) for name in images.names]
     assert len(names) == 4 and len(set(names)) == 4
     assert {name.split("/")[0] for name in names} == {"leaves", "glyphs"}

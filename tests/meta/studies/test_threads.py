@@ -1,17 +1,14 @@
 """Whole adaptations on several threads: they take turns, and give the same bits."""
 
 import pytest
-from int8nets import toy8
 
 from tinytrain.base.errors import UsageError
 from tinytrain.meta.studies import threads as study
-from tinytrain.network.file import save_network
 
 
 @pytest.fixture
-def arguments(tmp_path):
-    save_network(toy8("headed"), tmp_path / "net.safetensors")
-    return ["--backbone", str(tmp_path / "net.safetensors"), "--packs", "glyphs", "--way", "3"]
+def arguments(toy8_file):
+    return ["--backbone", toy8_file, "--packs", "glyphs", "--way", "3"]
 
 
 @pytest.mark.slow

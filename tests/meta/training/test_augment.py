@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import toynets
 import toyruns
+from cases import each
 
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import folder_dataset
@@ -52,7 +53,7 @@ def test_only_domains_that_allow_it_are_mirrored():
     assert np.ascontiguousarray(image[:, ::-1]).tobytes() in found[1]
 
 
-@pytest.mark.parametrize("name", TRANSFORMS)
+@each("name", TRANSFORMS)
 def test_changes_of_domain_keep_shape_and_type_and_change_something(name):
     images = toynets.images(3)
     changed = change(rng_for(1), Looks(domain=1.0, transforms=(name,)))(images)

@@ -3,6 +3,7 @@
 import pytest
 import toyruns
 import yaml
+from cases import each
 
 from tinytrain.base.errors import InputError
 from tinytrain.datasets import DOMAINS
@@ -25,7 +26,7 @@ def share_classes(a, b):
     return not (a.classes and b.classes) or max(a.classes[0], b.classes[0]) < min(a.classes[1], b.classes[1])
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@each("name", SHIPPED)
 def test_shipped_recipes_are_read_and_never_train_on_targets(name):
     recipe = load_recipe(name, kind_of(name))
     assert isinstance(recipe, KINDS[kind_of(name)])
@@ -46,7 +47,7 @@ def test_defaults_and_numbers_in_exponents(tmp_path):
     assert (recipe.temperature.start, recipe.seed, recipe.steps) == (10.0, 0, 6)
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "said"),
     [
         ({"optimiser": 3}, "optimiser is 3; allowed: no such key, did you mean optimizer? Known: name,"),
@@ -80,9 +81,7 @@ def test_what_is_wrong_is_named_with_what_is_allowed(tmp_path, changes, said):
     assert f"mine.yaml: {said}" in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "text", ["a: [", "- 1\n", "just a text", "\xff\xfe", "!!python/object/apply:os.getcwd []"]
-)
+@each("text", ["a: [", "- 1\n", "just a text", "\xff\xfe", "!!python/object/apply:os.getcwd []"])
 def test_files_that_are_no_recipe(tmp_path, text):
     path = tmp_path / "mine.yaml"
     path.write_bytes(text.encode("latin-1"))

@@ -277,24 +277,13 @@ def test_two_runs_cannot_write_the_same_files(tmp_path):
 
 
 def test_a_log_that_is_not_its_checkpoint_s_is_refused_in_one_line(tmp_path):
-    path = tmp_path / "net.jsonl"
-    path.write_text('{"step": 0}\n{"st')
-    assert checkpoint.Log(path, 12).rows == [{"step": 0}]
-    path.write_text('{"step": 0}\n{"st')
-    with pytest.raises(InputError, match="give --restart") as refused:
-        checkpoint.Log(path, 15)
-    assert refused.value.code == "log-broken"
-
-
-def test_a_run_is_resumed_however_long_its_own_log_has_become(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "MAX_BYTES", 100)
-    log = checkpoint.Log(tmp_path / "net.jsonl", 0)
-    for step in range(50):
-        log.append({"step": step})
-    assert log.size > 100 and checkpoint.Log(log.path, log.size).rows == log.rows
-    log.path.write_bytes(log.path.read_bytes() + b" " * 101)
-    with pytest.raises(InputError, match="file-too-large"):
-        checkpoint.Log(log.path, log.size)
+    run = toyruns.run(tmp_path)
+    whole = result(run)[1]
+    for other in (whole[:-1], b"", whole[:-2] + b"x\n"):
+        run.paths.log.write_bytes(other)
+        with pytest.raises(InputError) as refused:
+            toyruns.run(tmp_path)
+        assert refused.value.code in ("log-missing", "log-broken")
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("precious")])

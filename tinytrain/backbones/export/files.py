@@ -33,9 +33,16 @@ def _network() -> Callable[..., bytes]:
     return lambda network, delta: encode_network(apply(network, delta))
 
 
+def _delta() -> Callable[..., bytes]:
+    from tinytrain.delta.file import encode_delta
+
+    return lambda network, delta: encode_delta(delta)
+
+
 # Suffix -> what imports the function that makes the bytes. Only .safetensors is without the head.
-KINDS = {".onnx": _onnx, ".tflite": _tflite, ".safetensors": _network}
-ENDINGS = "{}, {} or {}".format(*KINDS)
+DELTA = ".delta"  # without the network
+KINDS = {".onnx": _onnx, ".tflite": _tflite, ".safetensors": _network, DELTA: _delta}
+ENDINGS = "{}, {}, {} or {}".format(*KINDS)
 # Option of `export` -> the suffixes that it is for.
 OPTIONS = {"labels": (".onnx",), "float_input": (".onnx", ".tflite")}
 
@@ -51,14 +58,14 @@ def kind_of(path: str | os.PathLike, **options: bool) -> str:
     return suffix
 
 
-def export(network: Network, delta: Delta, path: str | os.PathLike, **options: bool) -> None:
+def export(network: Network | None, delta: Delta, path: str | os.PathLike, **options: bool) -> None:
     """Write `network` with `delta` applied to `path`, all of it or nothing.
 
     ``.onnx`` and ``.tflite`` files classify by themselves; ``.safetensors`` is a network file of this
-    project, without the head. `options` are those of the kind, as keys of OPTIONS. Raises UsageError for
-    another suffix, or an option of another one, InputError for a delta of another backbone, or if a package
-    is missing, AnswerError if the adapted network answers NaN or infinity to an image of noise, StorageError
-    if the file cannot be written.
+    project, without the head; ``.delta`` is the delta alone, for which `network` may be None. `options` are
+    those of the kind, as keys of OPTIONS. Raises UsageError for another suffix, or an option of another one,
+    InputError for a delta of another backbone, or if a package is missing, AnswerError if the adapted network
+    answers NaN or infinity to an image of noise, StorageError if the file cannot be written.
     """
     from tinytrain.base.random_streams import rng_for
     from tinytrain.runtime.predict import Predictor
@@ -66,6 +73,7 @@ def export(network: Network, delta: Delta, path: str | os.PathLike, **options: b
     suffix = kind_of(path, **options)
     given = {option: value for option, value in options.items() if suffix in OPTIONS[option]}
     content = KINDS[suffix]()(network, delta, **given)
-    noise = rng_for(0, "image to try an export").integers(0, 256, network.input.shape, "uint8")
-    Predictor(network, delta, "numpy").predict(noise)  # in numpy nothing is compiled for it
+    if suffix != DELTA:
+        noise = rng_for(0, "image to try an export").integers(0, 256, network.input.shape, "uint8")
+        Predictor(network, delta, "numpy").predict(noise)  # in numpy nothing is compiled for it
     write_bytes(path, content)

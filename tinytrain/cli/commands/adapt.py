@@ -102,6 +102,7 @@ def _adapt(arguments, render) -> int:
     from tinytrain.base.files import write_bytes
     from tinytrain.base.progress import ProgressLine
     from tinytrain.pipeline.adapt import adapt
+    from tinytrain.pipeline.continual import with_forgotten
     from tinytrain.runtime.device import Device
 
     plan, source = episodes.plan_of(arguments), going_on.Source.of(arguments)
@@ -118,14 +119,16 @@ def _adapt(arguments, render) -> int:
         device = Device(threads=arguments.threads, progress=progress)
         report = adapt(network, opened.episode, budget, policy, arguments.seed, device, arguments.force)
     report = report.with_warnings(*opened.others)
+    if source:
+        report = with_forgotten(report, source.delta)
     result, kept = report.to_json(arguments.words), report.guard.accepted
     written = _write(arguments, report, kept, source.place if source else None)
     if arguments.report:
         write_bytes(arguments.report, render(result, report.thumbnails()).encode())
     if arguments.json:
-        _notices(arguments, [*dict.fromkeys([*result["warnings"], *opened.warnings])], written)
+        _notices(arguments, [*dict.fromkeys([*result["warnings"], *opened.warnings])], written, kept)
     print_result(result, _text(arguments, report, result, written), arguments.json)
-    if not kept and (arguments.out or arguments.store):
+    if not kept:
         raise _withheld(report.guard)
     return 0
 
@@ -187,7 +190,7 @@ def _text(arguments, report, result: dict, written) -> str:
     return render_text(result, written, text_width())
 
 
-def _notices(arguments, warnings: list[str], written) -> None:
+def _notices(arguments, warnings: list[str], written, kept: bool) -> None:
     """What a text would say and the JSON object has no place for, or no reader yet."""
     for warning in warnings:
         say(warning)
@@ -196,12 +199,12 @@ def _notices(arguments, warnings: list[str], written) -> None:
             f"generation {written.generation} is on trial; keep it with 'tinytrain confirm --store "
             f"{written.store}'"
         )
-    if not (arguments.out or arguments.store):
+    if kept and not (arguments.out or arguments.store):
         say("no delta was written; give --out FILE to keep it")
 
 
 def _withheld(guard) -> AdaptationRefusedError:
-    """The error for a requested delta that was not written."""
+    """The error for an adaptation that was not kept, whether or not a delta was asked for."""
     reason = guard.reasons[0]
     remedy = "check the suspects" if guard.suspects else "check the images and the backbone"
     if reason.code != "not-finite":

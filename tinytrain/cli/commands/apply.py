@@ -1,6 +1,8 @@
 """``tinytrain apply``: put a delta on trial in a store."""
 
-from tinytrain.cli.commands.common import add_json, add_store, print_result
+import os
+
+from tinytrain.cli.commands.common import DELTA_HELP, add_json, add_store, open_delta, print_result
 
 DESCRIPTION = (
     "Put a delta on trial in a store. 'tinytrain confirm' keeps it. Without confirmation it is dropped after "
@@ -14,7 +16,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("delta", metavar="DELTA", help="delta file, written by 'tinytrain adapt --out'")
+    parser.add_argument("delta", metavar="DELTA", help=f"{DELTA_HELP}, with what was learnt since")
     add_store(parser, "folder of the store; created if its parent folder exists")
     add_json(parser)
 
@@ -22,7 +24,11 @@ def add_arguments(parser) -> None:
 def run(arguments) -> int:
     from tinytrain.store import TRIAL_STARTS, Store
 
-    generation = Store(arguments.store).commit_file(arguments.delta)
+    store = Store(arguments.store)
+    if os.path.isdir(arguments.delta):
+        generation = store.commit(open_delta(arguments.delta))
+    else:
+        generation = store.commit_file(arguments.delta)
     result = {"store": arguments.store, "generation": generation, "starts_left": TRIAL_STARTS}
     text = (
         f"generation {generation} is on trial for {TRIAL_STARTS} starts; keep it with "

@@ -1,14 +1,15 @@
 """What commands share that change a finished delta: where it comes from, and where the new one goes."""
 
 import os
+from unicodedata import normalize
 
-from tinytrain.cli.commands.common import DELTA_HELP, add_json, check_outputs, check_store, place_of
+from tinytrain.cli.commands.common import add_delta, add_json, check_outputs, check_store, place_of
 
 IN_PLACE = "file to write the new delta to; default: the delta file itself, or on trial in the store"
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
+    add_delta(parser)
     parser.add_argument("-o", "--out", metavar="FILE", help=IN_PLACE)
     add_json(parser)
 
@@ -37,6 +38,13 @@ def write(arguments, delta) -> dict:
     place = arguments.out or arguments.delta
     save_delta(place, delta)
     return {"out": place, "store": None, "generation": None}
+
+
+def kept_images(place: dict, name: str) -> int:
+    """How many images of class `name` the store keeps that the result is in; 0 without one."""
+    from tinytrain.store import Store
+
+    return 0 if place["store"] is None else Store(place["store"]).kept.counts()[normalize("NFC", name)]
 
 
 def written_items(place: dict) -> list:

@@ -10,9 +10,10 @@ from tinytrain.backbones.catalogue import SHIPPED, TIERS, named
 from tinytrain.backbones.load import find_backbone, open_backbone, remember_backbone
 from tinytrain.backbones.remembered import recall
 from tinytrain.base.answer import ANSWER
-from tinytrain.base.console import HelpFormatter, at_least
+from tinytrain.base.console import at_least
 from tinytrain.base.errors import InputError, UsageError, visible
 from tinytrain.base.file_kinds import DELTAS
+from tinytrain.base.help_format import HelpFormatter
 from tinytrain.base.notices import NOTICES
 
 DEFAULT_DATA = "leaves"  # the shipped backbone was not trained on this domain
@@ -108,7 +109,15 @@ def add_verbosity(parser, details: str) -> None:
 
 
 def add_store(parser, text: str = "folder of the store") -> None:
-    parser.add_argument("--store", metavar="DIR", required=True, help=text)
+    """The folder of a store as the last name, or as ``--store``."""
+    parser.add_argument("store", metavar="STORE", help=text)
+    parser.add_store_option(first=False)
+
+
+def add_delta(parser, more: str = "") -> None:
+    """A delta as the first name; a store may also be given as ``--store``."""
+    parser.add_argument("delta", metavar="DELTA", help=DELTA_HELP + more)
+    parser.add_store_option(first=True)
 
 
 def add_threads(parser) -> None:

@@ -1,8 +1,11 @@
 """``tinytrain confirm``: keep the delta that is on trial."""
 
-from tinytrain.cli.commands.common import add_json, add_store, print_result
+from tinytrain.cli.commands.common import add_json, add_store, print_result, say
 
-DESCRIPTION = "Keep the delta that is on trial in a store. A confirmed delta stays confirmed."
+DESCRIPTION = (
+    "Keep the delta that is on trial in a store. A confirmed delta stays confirmed. If a class was forgotten "
+    "in it, what still knows the class is removed: the previous delta and kept images."
+)
 EXAMPLES = """\
   tinytrain confirm --store state/
 """
@@ -16,7 +19,12 @@ def add_arguments(parser) -> None:
 def run(arguments) -> int:
     from tinytrain.store import Store
 
-    generation = Store(arguments.store).confirm()
-    result = {"store": arguments.store, "generation": generation}
-    print_result(result, f"generation {generation} is confirmed", arguments.json)
+    store = Store(arguments.store)
+    generation, delta = store.confirm(), store.peek().delta
+    text = f"generation {generation} is confirmed"
+    if "forgotten" in delta.report:
+        if left := store.kept.counts().keys() - set(delta.class_names):
+            say(f"{store.kept.path}: images of {', '.join(sorted(left))} cannot be removed", error=True)
+        text += "; the store holds nothing else that knows a forgotten class" if not left else ""
+    print_result({"store": arguments.store, "generation": generation}, text, arguments.json)
     return 0

@@ -71,12 +71,14 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument(
         "--policy", metavar="NAME",
-        help="method that chooses what is trained: one of the policies below, or the FILE.json of "
-        "'tinytrain search'; default: tinytrain",
+        help="method that chooses what is trained: one of the policies below, the FILE.json of 'tinytrain "
+        "search', or FILE.py:NAME of your own, a file that is executed; default: tinytrain",
     )  # fmt: skip
     parser.add_argument(
-        "--head", metavar="NAME", help="classifier: one of the heads below; default: what the policy chooses"
-    )
+        "--head", metavar="NAME",
+        help="classifier: one of the heads below, or FILE.py:NAME of your own, a file that is executed; "
+        "default: what the policy chooses",
+    )  # fmt: skip
     parser.add_argument(
         "--replay", type=at_least(0), default=0, metavar="K",
         help="keep the features of so many images of each class in the delta, so that 'tinytrain adapt "
@@ -106,17 +108,17 @@ def given(arguments, names) -> list[str]:
 def policy_of(arguments):
     """The policy of ``--policy``, a name or the result of a search, with the classifier of ``--head``.
 
-    Raises UsageError or InputError.
+    Either may be FILE.py:NAME of the user's own. Raises UsageError or InputError.
     """
+    from tinytrain.policies.own import given_head, given_policy
+
     if path := searched_file(arguments):
         from tinytrain.meta.search.result import searched_policy
 
         policy = searched_policy(path)
     else:
-        from tinytrain.policies.registry import find_policy
-
-        policy = find_policy(arguments.policy or "tinytrain")
-    return policy if arguments.head is None else policy.with_head(arguments.head)
+        policy = given_policy(arguments.policy or "tinytrain")
+    return policy if arguments.head is None else policy.with_head(given_head(arguments.head))
 
 
 def plan_of(arguments):

@@ -7,9 +7,9 @@ from pathlib import Path
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.cli.commands import inputs
 from tinytrain.cli.commands.common import (
-    DELTA_HELP,
     BackboneOfDelta,
     add_backbone_of_delta,
+    add_delta,
     add_json,
     add_verbosity,
     open_delta,
@@ -36,7 +36,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
+    add_delta(parser)
     inputs.add_arguments(
         parser,
         "IMAGES",

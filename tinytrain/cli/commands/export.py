@@ -1,13 +1,15 @@
 """``tinytrain export``: write the adapted network as one file for other programs, or as a network file."""
 
 import argparse
+import hashlib
 import os
+from pathlib import Path
 
-from tinytrain.backbones.export.files import ENDINGS, export, kind_of
+from tinytrain.backbones.export.files import DELTA, ENDINGS, export, kind_of
 from tinytrain.cli.commands.common import (
-    DELTA_HELP,
     BackboneOfDelta,
     add_backbone_of_delta,
+    add_delta,
     add_json,
     backbone_file,
     check_outputs,
@@ -19,17 +21,19 @@ DESCRIPTION = (
     "Write the adapted network as one file. A .onnx or .tflite file classifies by itself: it takes images of "
     "the network's size, normalises them and gives probabilities; the class names are in its metadata. "
     "Resizing is left to its user. A .safetensors file is a network for this program: changed layers become "
-    "float32, and the classifier stays in the delta."
+    "float32, and the classifier stays in the delta. A .delta file is the delta itself: from a store, the "
+    "one in use with what was learnt since, to be applied or used elsewhere."
 )
 EXAMPLES = """\
   tinytrain export mine.safetensors -o mine.onnx
   tinytrain export mine.safetensors -o mine.tflite --float-input
   tinytrain export mine.safetensors -o adapted.safetensors
+  tinytrain export state/ -o in-use.delta
 """
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
+    add_delta(parser)
     parser.add_argument("-o", "--out", metavar="FILE", required=True, help=f"file to write ({ENDINGS})")
     parser.add_argument(
         "--labels",
@@ -50,12 +54,25 @@ def run(arguments) -> int:
     kind_of(arguments.out, **options)
     check_outputs(arguments.out, needed=(arguments.delta, backbone_file(arguments.backbone)))
     delta = open_delta(arguments.delta)
+    if kind_of(arguments.out) == DELTA:
+        return _delta(arguments, delta)
     network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
     export(network, delta, arguments.out, **options)
     result = _facts(arguments.out, network, delta) | {
         "dtype": "float32" if arguments.float_input else "uint8"
     }
     print_result(result, _text(result, network.name), arguments.json)
+    return 0
+
+
+def _delta(arguments, delta) -> int:
+    """Write the delta itself, which needs no network."""
+    export(None, delta, arguments.out)
+    data, classes = Path(arguments.out).read_bytes(), list(delta.class_names)
+    digest = hashlib.sha256(data).hexdigest()
+    text = f"{arguments.out}: delta for {delta.backbone_name}, {len(classes)} classes, {len(data):,} bytes"
+    result = {"out": arguments.out, "bytes": len(data), "sha256": digest, "classes": classes}
+    print_result(result, f"{text}, sha256 {digest[:12]}", arguments.json)
     return 0
 
 

@@ -1,12 +1,15 @@
 """``tinytrain forget``: a class less in a delta."""
 
+import os
+
 from tinytrain.cli.commands import changing
 from tinytrain.cli.commands.common import open_delta, print_result, text_width
 
 DESCRIPTION = (
     "Take a class out of a delta, without any image. The result says what still carries traces of it: "
     "a classifier that keeps something of all classes together, such as a covariance, and weights that were "
-    "trained on the class."
+    "trained on the class. In a store, the previous delta and kept images of the class stay for a roll-back "
+    "until 'tinytrain confirm', which removes them."
 )
 EXAMPLES = """\
   tinytrain forget mine.safetensors parsley
@@ -33,14 +36,13 @@ def run(arguments) -> int:
     changing.check_place(arguments)
     delta = forget(open_delta(arguments.delta), arguments.name)
     place, left = changing.write(arguments, delta), delta.report["forgotten"]["traces"]
-    names = list(delta.class_names)
-    result = {"forgotten": arguments.name, "classes": names, "traces": left, **place}
+    names, kept = list(delta.class_names), changing.kept_images(place, arguments.name)
+    result = {"forgotten": arguments.name, "classes": names, "traces": left, "kept_images": kept, **place}
     items = [
         Item("forgotten", f"{short(arguments.name)}; {_remain(len(names))}"),
         Item("traces", _traces_text(left, delta.replay is not None)),
+        Item("note", _elsewhere(arguments, place["store"], kept)),
     ]
-    if place["store"] is not None:
-        items.append(Item("note", "the previous delta in the store still knows the class"))
     items += changing.written_items(place)
     print_result(result, "\n".join(fitted(items, text_width(), None)), arguments.json)
     return 0
@@ -48,6 +50,21 @@ def run(arguments) -> int:
 
 def _remain(classes: int) -> str:
     return "1 class remains" if classes == 1 else f"{classes} classes remain"
+
+
+def _elsewhere(arguments, store: str | None, kept: int) -> str:
+    """What still knows the class outside of the new delta, and when that goes."""
+    from tinytrain.report.layout import count_of
+
+    copies = "reports, exported files and copies that were made before still know the class"
+    if store is None:
+        return f"{copies}, and so does {arguments.delta}" if arguments.out else copies
+    knows = "still knows the class"
+    if kept:
+        folder = os.path.join(store, "kept", arguments.name)
+        knows = f"and {count_of(kept, 'image')} kept in {folder} still know it"
+    until = "for a roll-back; 'tinytrain confirm' removes that"
+    return f"the previous delta in the store {knows}, {until}; {copies}"
 
 
 def _traces_text(left: list[str], remembers: bool) -> str:

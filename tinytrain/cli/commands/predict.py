@@ -9,9 +9,9 @@ from tinytrain.base.console import confidence
 from tinytrain.base.errors import InputError, visible
 from tinytrain.cli.commands import inputs
 from tinytrain.cli.commands.common import (
-    DELTA_HELP,
     BackboneOfDelta,
     add_backbone_of_delta,
+    add_delta,
     add_json,
     add_verbosity,
     open_delta,
@@ -41,9 +41,7 @@ WIDEST = 60  # letters of a name of an image in the first column
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument(
-        "delta", metavar="DELTA", help=f"{DELTA_HELP}; predicting with a store counts as a start"
-    )
+    add_delta(parser, "; predicting with a store counts as a start")
     inputs.add_arguments(parser)
     parser.add_argument(
         "--reject",

@@ -3,7 +3,10 @@
 from tinytrain.cli.commands import changing
 from tinytrain.cli.commands.common import open_delta, print_result, text_width
 
-DESCRIPTION = "Give a class of a delta another name. Nothing else of the delta changes."
+DESCRIPTION = (
+    "Give a class of a delta another name. Nothing else of the delta changes. Images of the class that "
+    "'tinytrain watch' has kept in a store are moved."
+)
 EXAMPLES = """\
   tinytrain rename mine.safetensors "folder 7" parsley
   tinytrain rename mine.safetensors parsley coriander --out other.safetensors
@@ -19,13 +22,21 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> int:
     from tinytrain.delta.rename import rename
-    from tinytrain.report.layout import Item, fitted, short
+    from tinytrain.report.layout import Item, count_of, fitted, short
+    from tinytrain.store import Store
 
     changing.check_place(arguments)
     delta = rename(open_delta(arguments.delta), arguments.old, arguments.new)
     place = changing.write(arguments, delta)
+    moved = changing.kept_images(place, arguments.old)
     result = {"old": arguments.old, "new": arguments.new, "classes": list(delta.class_names), **place}
     items = [Item("renamed", f"{short(arguments.old)} is {short(arguments.new)} now")]
+    if moved:
+        kept = Store(place["store"]).kept
+        kept.rename(arguments.old, arguments.new)
+        items.append(Item("kept", f"{count_of(moved, 'image')} of it in {kept.path} moved to the new name"))
     items += changing.written_items(place)
-    print_result(result, "\n".join(fitted(items, text_width(), None)), arguments.json)
+    print_result(
+        {**result, "kept_images": moved}, "\n".join(fitted(items, text_width(), None)), arguments.json
+    )
     return 0

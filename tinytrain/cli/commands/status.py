@@ -4,7 +4,9 @@ from tinytrain.base.errors import visible
 from tinytrain.cli.commands.common import add_json, add_store, print_result, say
 
 DESCRIPTION = (
-    "Show which delta of a store is in use, whether it is confirmed, and which delta a roll-back restores."
+    "Show which delta of a store is in use, whether it is confirmed, and which delta a roll-back restores. "
+    "The sha256 is that of the delta in use with what was learnt since: of the file that 'tinytrain export "
+    "STORE -o in-use.delta' writes."
 )
 EXAMPLES = """\
   tinytrain status --store state/
@@ -28,6 +30,8 @@ def run(arguments) -> int:
 
 
 def _text(result: dict) -> str:
+    from tinytrain.report.layout import count_of
+
     current, previous = result["current"], result["previous"]
     if current is None:
         return "in use  the bare network, no delta"
@@ -35,8 +39,9 @@ def _text(result: dict) -> str:
     trial = "confirmed" if result["confirmed"] else f"on trial, {used}"
     before = _slot(previous) if previous else "nothing" if result["confirmed"] else "the bare network"
     classes = visible(", ".join(current["classes"]))
+    learnt = f", with {count_of(result['learnt'], 'correction')} since" if result["learnt"] else ""
     return (
-        f"in use  {_slot(current)}, {trial}\n"
+        f"in use  {_slot(current)}{learnt}, {trial}\n"
         f"        for {current['backbone']}, classes {classes}\n"
         f"before  {before}"
     )

@@ -1,34 +1,12 @@
 /* What was learnt, to storage: a safetensors file, which tinytrain on a PC reads as a delta.
  *
- * Its header is known but for three texts: the SHA-256 of the file with zeros in place of this text itself, the
- * temperature of the head, and its accuracy for images that it has not seen. */
+ * Its header is known but for the SHA-256 of the file, with zeros in place of this text itself, and for what is known
+ * of the head. */
 #include "internal.h"
 
 #include <string.h>
 
-#define TEXTS 3u
-
-uint8_t tt_delta_temperature[TT_NUMBER_BYTES], tt_delta_left_out[TT_NUMBER_BYTES];
-
-/* A text of the header, and its place there. */
-typedef struct {
-    uint32_t at, bytes;
-    uint8_t *text;
-} text_of_header;
-
-/* The texts in the order of the header, with `sum` as the first. */
-static void texts_of_header(text_of_header *texts, uint8_t *sum)
-{
-    texts[0].at = tt_delta_sum_at;
-    texts[0].bytes = TT_SUM_BYTES;
-    texts[0].text = sum;
-    texts[1].at = tt_delta_temperature_at;
-    texts[1].bytes = TT_NUMBER_BYTES;
-    texts[1].text = tt_delta_temperature;
-    texts[2].at = tt_delta_left_out_at;
-    texts[2].bytes = TT_SHOTS > 1 ? TT_NUMBER_BYTES : 0; /* without another image of its class none is left out */
-    texts[2].text = tt_delta_left_out;
-}
+#define NUMBER_BYTES 13u /* [-]d.dddddde+dd */
 
 /* Numbers that are not in memory: indices of all channels, and counts of embeddings. */
 int32_t tt_without_memory(const tt_part *part, uint32_t i)
@@ -36,59 +14,81 @@ int32_t tt_without_memory(const tt_part *part, uint32_t i)
     return part->limit ? (int32_t)i : (int32_t)(TT_FITTED / TT_WAYS);
 }
 
-/* 7 digits and the exponent of the first of them. */
-void tt_write_digits(uint8_t *text, uint32_t digits, int exponent)
+tt_number tt_number_of(double x)
 {
-    for (uint32_t i = 7; i > 1; i--, digits /= 10u)
-        text[i] = (uint8_t)('0' + digits % 10u);
-    text[0] = (uint8_t)('0' + digits % 10u);
+    double size = x < 0.0 ? -x : x;
+    tt_number found = {0, 0};
+
+    for (; size >= 10.0; found.exponent++)
+        size /= 10.0;
+    for (; size > 0.0 && size < 1.0; found.exponent--)
+        size *= 10.0;
+    found.digits = (int32_t)(size * 1e6 + 0.5);
+    if (found.digits == 10000000) {
+        found.digits = 1000000;
+        found.exponent++;
+    }
+    found.digits = x < 0.0 ? -found.digits : found.digits;
+    return found;
+}
+
+double tt_value_of(tt_number x)
+{
+    double value = (double)x.digits / 1e6;
+
+    for (; x.exponent > 0; x.exponent--)
+        value *= 10.0;
+    for (; x.exponent < 0; x.exponent++)
+        value /= 10.0;
+    return value;
+}
+
+/* The last `n` bytes of its text. */
+static int write_number(tt_write write, void *context, tt_number x, uint32_t n)
+{
+    uint8_t bytes[NUMBER_BYTES], *text = bytes + 1;
+    int exponent = x.exponent < 0 ? -x.exponent : x.exponent;
+    int32_t digits = x.digits < 0 ? -x.digits : x.digits;
+
+    bytes[0] = x.digits < 0 ? '-' : ' ';
+    for (uint32_t i = 7; i > 1; i--, digits /= 10)
+        text[i] = (uint8_t)('0' + digits % 10);
+    text[0] = (uint8_t)('0' + digits);
     text[1] = '.';
     text[8] = 'e';
-    text[9] = exponent < 0 ? '-' : '+';
-    exponent = exponent < 0 ? -exponent : exponent;
+    text[9] = x.exponent < 0 ? '-' : '+';
     text[10] = (uint8_t)('0' + exponent / 10);
     text[11] = (uint8_t)('0' + exponent % 10);
+    return write(context, bytes + NUMBER_BYTES - n, n);
 }
 
-/* x >= 0. */
-static void write_number(uint8_t *text, double x)
+/* The header, with `sum`; spaces stand in place of a limit that the head has not. */
+static int produce_header(tt_write write, void *context, const uint8_t *sum)
 {
-    int exponent = 0;
-    uint32_t digits;
+    uint32_t at = tt_delta_sum_at + TT_SUM_BYTES;
+    int failed = write(context, tt_delta_header, tt_delta_sum_at) || write(context, sum, TT_SUM_BYTES);
 
-    for (; x >= 10.0; exponent++)
-        x /= 10.0;
-    for (; x > 0.0 && x < 1.0; exponent--)
-        x *= 10.0;
-    digits = (uint32_t)(x * 1e6 + 0.5);
-    if (digits == 10000000u) {
-        digits = 1000000u;
-        exponent++;
+    for (uint32_t k = 0; k < TT_FACTS && !failed; k++) {
+        if (k == TT_ACCURACY && TT_SHOTS < 2)
+            continue; /* without another image of its class none is left out */
+        if (k == TT_SCALE && tt_known.number[k].digits == 0) {
+            failed = write(context, tt_delta_header + at, tt_delta_limit_at - at);
+            for (at = tt_delta_limit_at; at < tt_delta_limit_end && !failed; at++)
+                failed = write(context, " ", 1);
+            break;
+        }
+        failed = write(context, tt_delta_header + at, tt_delta_facts_at[k] - at) ||
+                 write_number(write, context, tt_known.number[k], tt_delta_facts_end[k] - tt_delta_facts_at[k]);
+        at = tt_delta_facts_end[k];
     }
-    tt_write_digits(text, digits, exponent);
-}
-
-void tt_describe_head(double given_temperature, double given_left_out)
-{
-    write_number(tt_delta_temperature, given_temperature);
-    write_number(tt_delta_left_out, given_left_out);
+    return failed || write(context, tt_delta_header + at, tt_delta_header_bytes - at);
 }
 
 /* The file, piece by piece. */
-static int produce(tt_write write, void *context, uint8_t *sum)
+static int produce(tt_write write, void *context, const uint8_t *sum)
 {
-    text_of_header texts[TEXTS];
-    uint32_t at = 0;
-    int failed = 0;
+    int failed = produce_header(write, context, sum);
 
-    texts_of_header(texts, sum);
-    for (uint32_t k = 0; k < TEXTS && !failed; k++) {
-        failed = write(context, tt_delta_header + at, texts[k].at - at);
-        if (!failed && texts[k].bytes)
-            failed = write(context, texts[k].text, texts[k].bytes);
-        at = texts[k].at + texts[k].bytes;
-    }
-    failed = failed || write(context, tt_delta_header + at, tt_delta_header_bytes - at);
     for (const tt_part *part = tt_delta_parts; part < tt_delta_parts + TT_PARTS && !failed; part++)
         if (part->memory)
             failed = write(context, part->memory, part->bytes * part->count);

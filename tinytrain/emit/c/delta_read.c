@@ -1,7 +1,7 @@
 /* What was learnt, from storage: the file that delta.c writes, or one of Python.
  *
- * In a file from Python the numbers of the header may be longer, and two texts say more than here: what the head knows
- * of images of no class, and a report. They are read and forgotten. */
+ * In a file from Python the numbers of the header may be longer, and a report says more than here: it is read and
+ * forgotten. */
 #include "internal.h"
 
 #include <string.h>
@@ -62,18 +62,23 @@ static int skip_text(reader *from)
     return TT_OK;
 }
 
-/* A number >= 0 of JSON as 7 digits, in decimals alone; `next` gets the character behind it. */
-static int read_number(reader *from, uint8_t *text, uint8_t *next)
+/* A number of JSON as 7 digits, in decimals alone; `next` gets the character behind it. */
+static int read_number(reader *from, tt_number *number, uint8_t *next)
 {
-    uint32_t digits = 0, known = 0, any = 0;
-    int exponent = -1, power = 0, point = 0, up = 0;
+    uint32_t known = 0, any = 0;
+    int32_t digits = 0;
+    int exponent = -1, power = 0, point = 0, up = 0, negative = 0;
     int power_sign = 0; /* 1: an e was read, 2: with a plus, -1: with a minus */
 
-    for (;; any = 1) {
+    for (;;) {
         int result = read_character(from, next);
         uint8_t c = *next;
         if (result != TT_OK)
             return result;
+        if (!any && (c == ' ' || c == '-') && !negative) {
+            negative = c == '-';
+            continue;
+        }
         if (c >= '0' && c <= '9' && power_sign) {
             power = power * 10 + (c - '0');
             if (power > 99)
@@ -81,13 +86,15 @@ static int read_number(reader *from, uint8_t *text, uint8_t *next)
         } else if (c >= '0' && c <= '9') {
             if (known == 0 && c == '0') {
                 exponent -= point;
+                any = 1;
                 continue;
             }
-            digits = known < 7 ? digits * 10u + (uint32_t)(c - '0') : digits;
+            digits = known < 7 ? digits * 10 + (c - '0') : digits;
             up = known == 7 ? c >= '5' : up;
             known++;
             exponent += !point;
-        } else if (c == '.' && !point && !power_sign) {
+            any = 1;
+        } else if (c == '.' && any && !point && !power_sign) {
             point = 1;
         } else if (c == 'e' && any && !power_sign) {
             power_sign = 1;
@@ -100,35 +107,51 @@ static int read_number(reader *from, uint8_t *text, uint8_t *next)
     if (!any)
         return TT_BAD_DELTA;
     for (; known && known < 7; known++)
-        digits *= 10u;
-    digits += (uint32_t)up;
-    if (digits == 10000000u) {
-        digits = 1000000u;
+        digits *= 10;
+    digits += up;
+    if (digits == 10000000) {
+        digits = 1000000;
         exponent++;
     }
     exponent = known ? exponent + (power_sign < 0 ? -power : power) : 0;
     if (exponent < -99 || exponent > 99)
         return TT_BAD_DELTA;
-    tt_write_digits(text, digits, exponent);
+    number->digits = negative ? -digits : digits;
+    number->exponent = exponent;
     return TT_OK;
 }
 
-/* The texts of the head: its temperature, its accuracy, and the views of each image, which are known. */
-static int read_head(reader *from)
+/* What is known of the head, up to the report. */
+static int read_facts(reader *from)
 {
-    uint8_t next;
-    uint32_t at = tt_delta_temperature_at + TT_NUMBER_BYTES;
-    int result = read_number(from, tt_delta_temperature, &next);
+    tt_number *facts = tt_known.number;
+    uint32_t at = tt_delta_sum_at + TT_SUM_BYTES;
+    uint8_t next = 0, *read = NULL; /* what was read already, if anything */
+    int result = TT_OK;
 
-    if (result == TT_OK)
-        result = read_known(from, at, tt_delta_left_out_at, &next);
-    if (TT_SHOTS < 2)
-        return result == TT_OK ? read_known(from, tt_delta_left_out_at, tt_delta_limit_at, NULL) : result;
-    if (result == TT_OK)
-        result = read_number(from, tt_delta_left_out, &next);
-    if (result == TT_OK)
-        result = read_known(from, tt_delta_left_out_at + TT_NUMBER_BYTES, tt_delta_limit_at, &next);
-    return result;
+    for (uint32_t k = 0; k < TT_FACTS && result == TT_OK; k++) {
+        if (k == TT_ACCURACY && TT_SHOTS < 2)
+            continue;
+        if (k == TT_SCALE) {
+            result = read_known(from, at, tt_delta_limit_at, read);
+            for (next = ' '; result == TT_OK && next == ' ';)
+                result = read_character(from, &next);
+            read = &next;
+            at = next == ',' ? tt_delta_limit_at : tt_delta_limit_end;
+            facts[k].digits = 0;
+            if (next != ',')
+                break; /* the head has no limit */
+        }
+        if (result == TT_OK)
+            result = read_known(from, at, tt_delta_facts_at[k], read);
+        if (result == TT_OK)
+            result = read_number(from, &facts[k], &next);
+        if (result == TT_OK && k != TT_LEAST && facts[k].digits < (k == TT_ACCURACY ? 0 : 1))
+            return TT_BAD_DELTA;
+        read = &next;
+        at = tt_delta_facts_end[k];
+    }
+    return result == TT_OK ? read_known(from, at, tt_delta_report_at, read) : result;
 }
 
 /* The header; `sum` gets the SHA-256 that it states. */
@@ -152,13 +175,7 @@ static int read_header(reader *from, uint8_t *sum)
         return TT_STORAGE;
     from->header -= TT_SUM_BYTES;
     tt_sha256_add(&from->sha, zeros, TT_SUM_BYTES);
-    result = read_known(from, tt_delta_sum_at + TT_SUM_BYTES, tt_delta_temperature_at, NULL);
-    if (result == TT_OK)
-        result = read_head(from);
-    if (result == TT_OK)
-        result = skip_text(from);
-    if (result == TT_OK)
-        result = read_known(from, tt_delta_behind_head, tt_delta_report_at, NULL);
+    result = read_facts(from);
     if (result == TT_OK)
         result = skip_text(from);
     if (result == TT_OK)

@@ -51,6 +51,11 @@ void tt_fit_cosine(const tt_head *head, int after)
     tt_clear(head->offsets, TT_WAYS);
 }
 
+float tt_cosine_logit(const float *mean, const float *e)
+{
+    return (float)tt_dot(mean, e, TT_EMBEDDING) / tt_sqrt((float)tt_dot(mean, mean, TT_EMBEDDING) + 1e-12f);
+}
+
 int tt_head_is_finite(const tt_head *head)
 {
     for (uint32_t i = 0; i < TT_WAYS * TT_EMBEDDING; i++)
@@ -62,19 +67,25 @@ int tt_head_is_finite(const tt_head *head)
     return 1;
 }
 
-/* Logits (TT_WAYS,) of an embedding of this length; returns the class of the highest. */
-uint32_t tt_logits(const tt_head *head, const float *embedding, float length, float *logits)
+/* The class of the highest of logits (TT_WAYS,), of equal ones the first. */
+uint32_t tt_likeliest(const float *logits)
+{
+    uint32_t best = 0;
+
+    for (uint32_t k = 1; k < TT_WAYS; k++)
+        best = logits[k] > logits[best] ? k : best;
+    return best;
+}
+
+/* Logits (TT_WAYS,) of an embedding of this length. */
+void tt_logits(const tt_head *head, const float *embedding, float length, float *logits)
 {
     const float *weights = head->weights;
-    uint32_t best = 0;
 
     for (uint32_t k = 0; k < TT_WAYS; k++, weights += TT_EMBEDDING) {
         logits[k] = 0.0f;
         for (uint32_t d = 0; d < TT_EMBEDDING; d++)
             logits[k] += embedding[d] / length * weights[d];
         logits[k] += head->offsets[k];
-        if (logits[k] > logits[best])
-            best = k;
     }
-    return best;
 }

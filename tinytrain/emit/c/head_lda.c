@@ -4,8 +4,9 @@
  * products, (n, n); of many their scatter, (d, d). */
 #include "internal.h"
 
-#define ROOM (F(tt_arena.bytes, AT_CLASS_SUMS) + TT_EMBEDDING) /* for one embedding, behind that of calibration.c */
+#define ROOM F(tt_arena.bytes, AT_CLASS_SUMS) /* for one embedding */
 #define RIDGE 1e-7 /* added to the diagonal, for embeddings that do not vary */
+#define LEAST_LEFT 0.02 /* of an image that its own deviation explains, when that is taken out of S */
 
 #if TT_FEW
 #define ROWS F(tt_arena.bytes, AT_HEAD_RESULT_DEVIATIONS) /* (TT_FITTED, TT_EMBEDDING) */
@@ -165,6 +166,29 @@ float tt_own_logit(const float *mean, const float *e, uint32_t images)
     tt_copy(weights, mean, TT_EMBEDDING);
     solve(weights);
     return (float)tt_dot(weights, e, TT_EMBEDDING) + offset_of(weights, mean, images);
+}
+
+/* Without share * x x^T, where x is the deviation of the image, the inverse of S is S^-1 + gain * u u^T with u = S^-1 x. */
+void tt_as_unseen(const tt_head *head, float *logits, const float *e, int32_t label)
+{
+    const double share = TT_SHOTS / (TT_SHOTS - 1.0) / (TT_FITTED / (1.0 - TT_SHRINKAGE));
+    float *deviation = ROOM, *solved = F(tt_arena.bytes, AT_PROTOTYPES);
+    double squared, left;
+    float gain, along_e;
+
+    for (uint32_t d = 0; d < TT_EMBEDDING; d++)
+        deviation[d] = e[d] - head->means[(uint32_t)label * TT_EMBEDDING + d];
+    tt_copy(solved, deviation, TT_EMBEDDING);
+    solve(solved);
+    squared = (double)(float)tt_dot(solved, deviation, TT_EMBEDDING);
+    left = 1.0 - share * squared;
+    gain = (float)(share / (left > LEAST_LEFT ? left : LEAST_LEFT));
+    along_e = (float)tt_dot(solved, e, TT_EMBEDDING);
+    for (uint32_t k = 0; k < TT_WAYS; k++) {
+        float along = (float)tt_dot(solved, head->means + k * TT_EMBEDDING, TT_EMBEDDING);
+        along -= (int32_t)k == label ? (float)(squared / (TT_SHOTS - 1.0)) : 0.0f;
+        logits[k] += gain * (along_e * along - along * along / 2.0f);
+    }
 }
 
 /* The factor as a delta keeps it, row by row. */

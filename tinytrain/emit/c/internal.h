@@ -131,12 +131,16 @@ void tt_class_means(float *means, int after, int first, tt_keep keep);
 void tt_clean_means(float *means); /* of the embeddings in TT_ROWS */
 void tt_fit_cosine(const tt_head *head, int after);
 int tt_head_is_finite(const tt_head *head);
-uint32_t tt_logits(const tt_head *head, const float *embedding, float length, float *logits);
+float tt_cosine_logit(const float *mean, const float *e); /* of e for a class with this mean */
+void tt_logits(const tt_head *head, const float *embedding, float length, float *logits);
+uint32_t tt_likeliest(const float *logits);
 
 /* head_result.c: the head of the adapted network. After it is fitted, TT_ROWS has the embeddings of the images
  * as they are, of length 1. */
 void tt_fit_result(const tt_head *head);
 float tt_own_logit(const float *mean, const float *e, uint32_t images); /* of e for a class with this mean */
+/* Logits of e, of which that of its class is by tt_own_logit, become those of a head that has not seen e at all. */
+void tt_as_unseen(const tt_head *head, float *logits, const float *e, int32_t label);
 void tt_keep_result(void); /* for the delta; it takes the bytes of the cache */
 
 /* queries.c: latest losses of the images */
@@ -145,8 +149,28 @@ void tt_choose_queries(uint16_t *rows, const float *losses, uint32_t keep);
 void tt_remember_losses(float *losses, const uint16_t *rows, const float *loss, uint32_t count);
 float tt_mean_loss(const float *losses);
 
+/* What is known of a head beside its values, in the order of a delta. A number is digits / 10^6 * 10^exponent, with 7
+ * digits: as a delta has it, so that loading what was saved changes no verdict. */
+typedef struct {
+    int32_t digits, exponent;
+} tt_number;
+enum {
+    TT_TEMPERATURE,
+    TT_ACCURACY, /* for images that it has not seen */
+    TT_SCALE,    /* of energies; 0 if the head has no limit */
+    TT_LEAST,    /* energy of an image of the classes */
+    TT_FACTS
+};
+typedef struct {
+    tt_number number[TT_FACTS];
+} tt_facts;
+
+extern tt_facts tt_known; /* of the head that answers */
+
 /* calibration.c */
-void tt_calibrate(const tt_head *head);
+tt_facts tt_calibrate(const tt_head *head, int after);
+double tt_confidence(const float *logits, double temperature); /* in the likeliest class */
+double tt_energy(const float *logits, double scale);
 
 /* guard.c: images that are right, of those that can be left out of their classes */
 typedef struct {
@@ -181,17 +205,15 @@ typedef struct {
 } tt_part;
 extern const uint8_t tt_delta_header[];
 extern const uint32_t tt_delta_header_bytes, tt_delta_header_end; /* with and without spaces at its end */
-extern const uint32_t tt_delta_sum_at, tt_delta_temperature_at, tt_delta_left_out_at, tt_delta_limit_at,
-    tt_delta_behind_head, tt_delta_report_at, tt_delta_behind_report;
-extern const double tt_lead_fraction;
+extern const uint32_t tt_delta_sum_at, tt_delta_facts_at[TT_FACTS], tt_delta_facts_end[TT_FACTS],
+    tt_delta_limit_at, tt_delta_limit_end, tt_delta_report_at, tt_delta_behind_report;
+extern const double tt_lead_fractions[2], tt_margins[2]; /* of the head before and after training */
 extern const float tt_temperatures[TT_TEMPERATURES];
 extern const tt_part tt_delta_parts[TT_PARTS];
 #define TT_SUM_BYTES 64u
-#define TT_NUMBER_BYTES 12u /* d.dddddde+dd */
-extern uint8_t tt_delta_temperature[TT_NUMBER_BYTES], tt_delta_left_out[TT_NUMBER_BYTES];
-void tt_write_digits(uint8_t *text, uint32_t digits, int exponent);
+tt_number tt_number_of(double x);
+double tt_value_of(tt_number x);
 int32_t tt_without_memory(const tt_part *part, uint32_t i);
-void tt_describe_head(double temperature, double left_out);
 int tt_write_delta(tt_write write, void *context);
 int tt_read_delta(tt_read read, void *context);
 int tt_delta_is_finite(void);

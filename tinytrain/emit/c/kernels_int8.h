@@ -51,10 +51,22 @@ typedef struct {
     int32_t x_factor, skip_factor, shift, x_zero, skip_zero, zero;
 } tt_sum_of;
 
+/* How sums of an output channel become codes: sum * factor / 2^shift + zero, the nearest, halves up. If `shift` is more
+ * than 32, and it hardly ever is not, the upper half of the product decides: (half + bias) / 2^right + offset, where
+ * the bias has a half of the last place, and what makes the sum positive. */
+typedef struct {
+    int32_t factor, offset;
+    uint32_t bias;
+    int8_t zero;
+    uint8_t shift, right; /* right: shift - 32, or 0 */
+} tt_scaling;
+
 /* kernels_int8_channels.c */
 tt_channel tt_channel_of(tt_layer layer, uint32_t channel);
 int32_t tt_change_of(tt_channel w, uint32_t r);
 int32_t tt_start_of(tt_layer layer, uint32_t channel, tt_channel w);
+tt_scaling tt_scaling_of(const tt_weights *kept, uint32_t channel);
+int32_t tt_large_code(int32_t sum, const tt_scaling *how); /* if `shift` is at most 32 */
 
 /* kernels_int8_products.c */
 void tt_product_codes(int8_t *y, const int8_t *x, tt_layer layer, uint32_t rows);

@@ -39,19 +39,6 @@ static inline int32_t tt_limited(int32_t code)
 #endif
 }
 
-/* How sums of an output channel become codes: sum * factor / 2^shift + zero, the nearest, halves up. If `shift` is more
- * than 32, and it hardly ever is not, the upper half of the product decides: (half + bias) / 2^right + offset, where
- * the bias has a half of the last place, and what makes the sum positive. */
-typedef struct {
-    int32_t factor, offset;
-    uint32_t bias;
-    int8_t zero;
-    uint8_t shift, right; /* right: shift - 32, or 0 */
-} tt_scaling;
-
-tt_scaling tt_scaling_of(const tt_weights *kept, uint32_t channel);
-int32_t tt_large_code(int32_t sum, const tt_scaling *how); /* if `shift` is at most 32 */
-
 static inline int32_t tt_as_code(int32_t sum, const tt_scaling *how)
 {
     uint32_t half = (uint32_t)((uint64_t)((int64_t)sum * how->factor) >> 32);

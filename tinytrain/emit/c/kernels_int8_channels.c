@@ -1,5 +1,5 @@
 /* An output channel of an int8 layer: its weights as they are now, and how its sums become codes. */
-#include "kernels_int8_arithmetic.h"
+#include "kernels_int8.h"
 
 /* The weights of a channel: those in flash, or what training changed. */
 tt_channel tt_channel_of(tt_layer layer, uint32_t channel)
@@ -70,6 +70,6 @@ int32_t tt_large_code(int32_t sum, const tt_scaling *how)
 {
     int64_t value = (int64_t)sum * how->factor + ((int64_t)1 << (how->shift - 1)), sign = value < 0 ? -1 : 0;
 
-    value = ((value ^ sign) >> how->shift) ^ sign;
-    return tt_limited((int32_t)(value < -1024 ? -1024 : value > 1024 ? 1024 : value) + how->zero);
+    value = (((value ^ sign) >> how->shift) ^ sign) + how->zero;
+    return (int32_t)(value < -128 ? -128 : value > 127 ? 127 : value);
 }

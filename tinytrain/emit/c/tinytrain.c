@@ -22,6 +22,7 @@ static const tt_head after = {
 };
 
 static uint16_t given[TT_WAYS]; /* images of each class */
+tt_facts tt_known;
 static enum { NOTHING, AS_IT_WAS, ADAPTED } state;
 
 void tt_init(void)
@@ -128,10 +129,12 @@ static int prepare(tt_progress progress)
     return TT_OK;
 }
 
-/* Train, fit the head of the adapted network, and decide. */
+/* Train, fit the head of the adapted network, and decide; what is known of the head that answers then. */
 static int learn(tt_progress progress)
 {
     tt_evidence found;
+    tt_facts adapted = {{{0, 0}}};
+    int result;
 
     tt_fit_cosine(&before, 0);
     if (tt_row_failed)
@@ -140,6 +143,7 @@ static int learn(tt_progress progress)
     tell(progress, "head", 1, 2, 0.0f);
     if (!tt_head_is_finite(&before))
         return TT_NOT_FINITE;
+    tt_known = tt_calibrate(&before, 0);
     found.before = tt_leave_one_out(before.means);
     found.label_fit = found.before.known ? tt_label_fit(found.before.known) : 0.0;
     train(progress, &found);
@@ -151,14 +155,17 @@ static int learn(tt_progress progress)
             return TT_NO_ROW;
         tt_trace("weights after", after.weights, 4u * TT_WAYS * TT_EMBEDDING);
         tt_trace("offsets after", after.offsets, 4u * TT_WAYS);
-        tt_calibrate(&after);
+        adapted = tt_calibrate(&after, 1);
         tt_clean_means(before.means);
         found.after = tt_leave_one_out(before.means);
         tt_keep_result();
         found.finite = tt_delta_is_finite();
         tell(progress, "head", 2, 2, 0.0f);
     }
-    return tt_judge(&found);
+    result = tt_judge(&found);
+    if (result == TT_OK)
+        tt_known = adapted;
+    return result;
 }
 
 int tt_adapt(tt_progress progress)
@@ -223,11 +230,33 @@ int tt_predict_rows(tt_rows rows, void *image, float *logits)
     embedding = tt_embed_image(&asked);
     if (tt_row_failed)
         return TT_NO_ROW;
-    return (int)tt_logits(state == ADAPTED ? &after : &before, embedding, tt_length(embedding, TT_EMBEDDING),
-                          logits ? logits : own);
+    logits = logits ? logits : own;
+    tt_logits(state == ADAPTED ? &after : &before, embedding, tt_length(embedding, TT_EMBEDDING), logits);
+    return (int)tt_likeliest(logits);
 }
 
 int tt_predict(const uint8_t *pixels, float *logits)
 {
     return tt_predict_rows(row_in_memory, (void *)pixels, logits);
+}
+
+int tt_verdict_of(const float *logits, tt_verdict *verdict)
+{
+    double values[TT_FACTS], confidence;
+
+    if (state == NOTHING)
+        return TT_NOT_READY;
+    for (uint32_t k = 0; k < TT_FACTS; k++)
+        values[k] = tt_value_of(tt_known.number[k]);
+    confidence = tt_confidence(logits, values[TT_TEMPERATURE]);
+    if (!(confidence > 0.0))
+        return TT_NOT_FINITE;
+    verdict->label = tt_likeliest(logits);
+    verdict->confidence = (float)confidence;
+    verdict->state = TT_IDENTIFIED;
+    if (values[TT_SCALE] > 0.0 && !(tt_energy(logits, values[TT_SCALE]) >= values[TT_LEAST]))
+        verdict->state = TT_UNKNOWN;
+    else if (values[TT_SCALE] > 0.0 && confidence < TT_UNSURE)
+        verdict->state = TT_UNCERTAIN;
+    return TT_OK;
 }

@@ -3,7 +3,8 @@
  *     tt_init();
  *     for every image of every class: tt_add_image(label, pixels);
  *     tt_adapt(progress);
- *     label = tt_predict(pixels, NULL);
+ *     label = tt_predict(pixels, logits);
+ *     tt_verdict_of(logits, &verdict);
  *
  * Images that do not lie in memory come row by row: tt_add_rows, tt_predict_rows.
  *
@@ -33,7 +34,7 @@ enum {
     TT_FULL = -2,       /* the class has all its TT_SHOTS images */
     TT_INCOMPLETE = -3, /* a class lacks images */
     TT_NOT_READY = -4,  /* nothing was learnt or loaded yet */
-    TT_NOT_FINITE = -5, /* the network as it is gives NaN or infinity for the images */
+    TT_NOT_FINITE = -5, /* the network as it is gives NaN or infinity for the images, or logits hold them */
     TT_BAD_DELTA = -6,  /* not a delta of this network and plan, or a damaged one */
     TT_STORAGE = -7,    /* a callback for storage failed, or there is too little of it */
     TT_ON_TRIAL = -8,   /* what is in use in flash is on trial: see flash.h */
@@ -73,6 +74,22 @@ int tt_predict_rows(tt_rows rows, void *image, float *logits);
 
 /* The same of an image in memory. */
 int tt_predict(const uint8_t *pixels, float *logits);
+
+enum {
+    TT_IDENTIFIED, /* an image of the class that is named, as far as the images of tt_adapt say */
+    TT_UNCERTAIN,  /* of one of the classes, but another one than is named more likely than not */
+    TT_UNKNOWN     /* of none of the classes */
+};
+
+typedef struct {
+    uint32_t label;   /* the likeliest class */
+    float confidence; /* in it, from 0 to 1: about how often such an answer is right */
+    int state;        /* if classes cannot be told from anything else, TT_IDENTIFIED */
+} tt_verdict;
+
+/* What TT_WAYS logits of the last tt_adapt, tt_load or tt_flash_start mean. Returns TT_OK, TT_NOT_READY, or
+ * TT_NOT_FINITE if they hold NaN or infinity; then `verdict` is as it was. */
+int tt_verdict_of(const float *logits, tt_verdict *verdict);
 
 /* Callbacks for storage: `n` bytes one after another, 0 if that went well. */
 typedef int (*tt_write)(void *context, const void *bytes, uint32_t n);

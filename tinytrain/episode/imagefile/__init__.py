@@ -1,53 +1,55 @@
-"""Reads the header of an image file and passes to Pillow only the parts that the pixels need."""
+"""What kind of image a file is, by its first bytes, and the headers of JPEG and PNG.
 
-import io
+What those two cost to decode is known from their headers. All other kinds are decoded in a process of its
+own, see `tinytrain.episode.pixels`.
+"""
+
 from typing import BinaryIO
 
 from tinytrain.base.errors import InputError
-from tinytrain.episode.imagefile import avif, bmp, gif, heic, jpeg, others, png, pnm, tiff, webp
-from tinytrain.episode.imagefile.stored import Stored, broken
+from tinytrain.episode.imagefile import jpeg, others, png
+from tinytrain.episode.imagefile.stored import Stored, broken, refuse_more
 
-READERS = (
-    (b"\xff\xd8\xff", jpeg.read),
-    (png.MAGIC, png.read),
-    (b"BM", bmp.read),
-    *((b"P%d" % kind, pnm.read) for kind in range(1, 7)),
-    (gif.MAGIC, gif.read),
-    *((magic, tiff.read) for magic in (*tiff.ORDERS, *tiff.LARGE)),
-)
-BRANDS = ((avif.BRANDS, avif.read), (heic.BRANDS, heic.read))
+READERS = {"JPEG": jpeg.read, "PNG": png.read}
+MAGIC = {
+    b"\xff\xd8\xff": "JPEG", png.MAGIC: "PNG", b"BM": "BMP", b"GIF8": "GIF",
+    **dict.fromkeys((b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), "TIFF"),
+    **dict.fromkeys((b"P%d" % number for number in range(1, 7)), "PPM"),
+}  # fmt: skip
+BRANDS = {
+    **dict.fromkeys((b"avif", b"avis"), "AVIF"),
+    **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"), "HEIF"),
+}
 NAMES = "JPEG, PNG, WebP, AVIF, HEIC, GIF, TIFF, BMP or PPM"
 START = 512  # bytes that say what a file is
 
 
-def read(file: BinaryIO) -> Stored:
-    """The image in `file`, with its header read and nothing decoded.
+def read(kind: str, file: BinaryIO) -> Stored | None:
+    """The header of a JPEG or PNG; None for other kinds. Time and memory are bounded for every file.
 
-    Time and memory are bounded for every file. Raises InputError ``picture-broken``, ``picture-too-large`` or
-    ``picture-decoder``; the message does not name the image.
+    Raises InputError ``picture-broken`` or ``picture-too-large``; the message does not name the image.
     """
-    file.seek(0, io.SEEK_END)
-    length = file.tell()
-    file.seek(0)
-    reader = reader_of(file.read(START))
-    file.seek(0)
-    return reader(file, length)
+    if kind not in READERS:
+        return None
+    stored = READERS[kind](file)
+    refuse_more(stored.width, stored.height, stored.most)
+    return stored
 
 
-def reader_of(start: bytes):
-    """The function that reads files that start like this. Raises InputError ``picture-broken``."""
-    for magic, reader in READERS:
+def kind_of(start: bytes) -> str:
+    """The kind of a file that starts like this, as Pillow calls it. Raises InputError ``picture-broken``."""
+    for magic, kind in MAGIC.items():
         if start.startswith(magic):
-            return reader
-    if start.startswith(webp.MAGIC) and start[8:12] == webp.KIND:
-        return webp.read
+            return kind
+    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
+        return "WEBP"
     if start[4:8] == b"ftyp":
         brands = start[8 : max(12, min(len(start), int.from_bytes(start[:4])))]
         names = [brands[:4], *(brands[i : i + 4] for i in range(8, len(brands), 4))]
-        for known, reader in BRANDS:
-            if any(name in known for name in names):
-                return reader
-    if start.startswith(webp.MAGIC) and start[8:12] == b"AVI ":
+        for brand, kind in BRANDS.items():
+            if brand in names:
+                return kind
+    if start.startswith(b"RIFF") and start[8:12] == b"AVI ":
         raise InputError("picture-broken", others.FILM)
     if what := others.described(start):
         raise InputError("picture-broken", what)

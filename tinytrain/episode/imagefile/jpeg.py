@@ -1,8 +1,10 @@
 """JPEG: passes on the tables and the frame that the decoder needs, and the colour profile, without metadata.
 
-For an image in several scans the decoder keeps all coefficients, two bytes each, whatever the decoded size.
+For an image in several scans the decoder keeps all coefficients, two bytes each, whatever the decoded size,
+and a few bytes can code a scan of all pixels: it is not plain.
 """
 
+import io
 import struct
 from typing import BinaryIO
 
@@ -13,12 +15,10 @@ MAX_PIXELS = 128_000_000  # large, because it is decoded at a fraction of its si
 MAX_SEGMENTS = 4096
 MAX_HEAD = 2**20
 MAX_JUNK = 2**16  # bytes between segments, which are read one by one
-MAX_WORK = 10**9  # pixels times scans: about a second
-MIN_SCANS = 20  # always allowed: encoders write up to a dozen scans for images of any size
 BLOCK = 64 * 2  # bytes of the coefficients of 8 x 8 samples
 ROWS = 48  # rows of samples per component that a decoder holds at most
 
-SEQUENTIAL, PROGRESSIVE = (0xC0, 0xC1, 0xC9), (0xC2, 0xCA)
+HUFFMAN, SEQUENTIAL, PROGRESSIVE = (0xC0, 0xC1), (0xC0, 0xC1, 0xC9), (0xC2, 0xCA)
 # With lossless and hierarchical frames, which are refused.
 FRAMES = (*SEQUENTIAL, *PROGRESSIVE, 0xC3, 0xC5, 0xC6, 0xC7, 0xCB, 0xCD, 0xCE, 0xCF)
 APP1, APP2, START_OF_SCAN, END = 0xE1, 0xE2, 0xDA, 0xD9
@@ -27,8 +27,8 @@ ALONE = (0x01, *range(0xD0, 0xD9))
 EXIF, XMP, ICC = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0", b"ICC_PROFILE\0"
 
 
-def read(file: BinaryIO, length: int) -> Stored:
-    """See `tinytrain.episode.imagefile.read`."""
+def read(file: BinaryIO) -> Stored:
+    """The header of a JPEG. Raises InputError ``picture-broken``."""
     head, frame, exif, xmp = bytearray(b"\xff\xd8"), None, b"", b""
     icc: dict[bytes, bytes] = {}  # parts by number
     file.seek(2)
@@ -49,13 +49,19 @@ def read(file: BinaryIO, length: int) -> Stored:
             raise broken(f"cannot be decoded (more than {MAX_HEAD:,} bytes of tables)")
     if frame is None:
         raise broken("cannot be decoded (it has no frame)")
-    held, watch = frame.rows, None
-    if frame.progressive or body[:1] != bytes([frame.components]):
-        held, watch = frame.rows + frame.coefficients, _Scans(frame.width * frame.height).count
-    stream = joined(bytes(head), file, file.tell(), length, watch)
-    turn = orientation(exif, xmp)
-    profile = b"".join(icc[part][len(ICC) + 2 :] for part in sorted(icc))
-    return Stored("JPEG", stream, frame.width, frame.height, MAX_PIXELS, held, turn, profile=profile)
+    several = frame.kind in PROGRESSIVE or body[:1] != bytes([frame.components])
+    held = frame.rows + frame.coefficients * several
+    return Stored(
+        joined(bytes(head), file, file.tell()), frame.width, frame.height, MAX_PIXELS, held,
+        orientation(exif, xmp), b"".join(icc[part][len(ICC) + 2 :] for part in sorted(icc)),
+        plain=frame.kind in HUFFMAN and not several,
+    )  # fmt: skip
+
+
+def is_whole(file: BinaryIO) -> bool:
+    """Whether the file ends with the end marker; a truncated file does not."""
+    file.seek(max(0, file.seek(0, io.SEEK_END) - 64))
+    return file.read().rstrip(b"\0\r\n ").endswith(bytes([0xFF, END]))
 
 
 def _segments(file: BinaryIO):
@@ -97,7 +103,7 @@ class _Frame:
         if marker not in SEQUENTIAL + PROGRESSIVE or len(body) < 6 or len(body) != 6 + 3 * body[5]:
             raise broken(f"cannot be decoded (frame {marker:#x} of {len(body)} bytes)")
         self.height, self.width = struct.unpack_from(">HH", body, 1)
-        self.components, self.progressive = body[5], marker in PROGRESSIVE
+        self.components, self.kind = body[5], marker
         factors = [(byte >> 4, byte & 15) for byte in body[7::3]]
         if not factors or not all(1 <= factor <= 4 for pair in factors for factor in pair):
             raise broken("cannot be decoded (sampling factors)")
@@ -106,16 +112,3 @@ class _Frame:
         down, across = -(-self.height // (8 * tall)), -(-self.width // (8 * wide))
         self.coefficients = sum(down * v * across * h * BLOCK for h, v in factors)
         self.rows = self.width * self.components * ROWS
-
-
-class _Scans:
-    """Counts scans as they are read, because a few bytes can code a scan of all pixels."""
-
-    def __init__(self, pixels: int):
-        self.most, self.seen, self.last = MAX_WORK // max(pixels, 1), 1, b""
-
-    def count(self, data: bytes) -> None:
-        self.seen += (self.last + data).count(bytes([0xFF, START_OF_SCAN]))
-        self.last = data[-1:]
-        if self.seen > max(self.most, MIN_SCANS):
-            raise broken(f"has more than {max(self.most, MIN_SCANS)} scans")

@@ -19,8 +19,8 @@ BLOCK = 2**20
 EXIF_TEXT, XMP_TEXT = b"Raw profile type exif\0", b"XML:com.adobe.xmp\0"
 
 
-def read(file: BinaryIO, length: int) -> Stored:
-    """See `tinytrain.episode.imagefile.read`."""
+def read(file: BinaryIO) -> Stored:
+    """The header of a PNG. Raises InputError ``picture-broken``."""
     first, needed, about = 0, {}, {}
     # Only the last chunk of a kind is kept, because there can be any number of them.
     for kind, start, size in chunks(file):
@@ -39,9 +39,9 @@ def read(file: BinaryIO, length: int) -> Stored:
         raise broken("cannot be decoded (no header or no pixels)")
     width, height = struct.unpack_from(">II", head, 16)
     known = _about(file, about)
-    profile, stream = known.pop("profile", b""), joined(head, file, first, length)
+    profile = known.pop("profile", b"")
     turn = orientation(**known)
-    return Stored("PNG", stream, width, height, MAX_PIXELS, orientation=turn, profile=profile)
+    return Stored(joined(head, file, first), width, height, MAX_PIXELS, orientation=turn, profile=profile)
 
 
 def check(file: BinaryIO) -> None:

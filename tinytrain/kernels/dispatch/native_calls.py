@@ -10,7 +10,6 @@ Python makes the other calls, and all calls if numba, LLVM or BLAS are not as ex
 
 import ctypes
 import functools
-import itertools
 import struct
 from collections.abc import Callable, Sequence
 
@@ -25,10 +24,16 @@ Step = tuple[int, int, bytes]  # addresses of stub and function, cells of the ar
 
 
 class NativeSequence:
-    """Consecutive `calls` as one callable; it keeps their arrays alive, as cells hold their addresses."""
+    """Consecutive `calls` as one callable; it keeps functions and arrays alive, whose addresses cells hold.
+
+    The tuples of the calls are not kept: they take more bytes than the cells.
+    """
 
     def __init__(self, steps: Sequence[Step], calls: Sequence[tuple]):
-        self.calls, self._run, self._count = calls, _runner(), len(steps)
+        self._run, self._count = _runner(), len(steps)
+        self._functions = [function for function, _ in calls]
+        arrays = {id(a): a for _, given in calls for a in given if isinstance(a, np.ndarray)}
+        self._arrays = list(arrays.values())
         self._cells = np.frombuffer(b"".join(cells for *_, cells in steps), np.uint64)
         address, table = _address(self._cells), []
         for stub, function, cells in steps:
@@ -39,7 +44,7 @@ class NativeSequence:
 
     def __call__(self) -> None:
         if failed := self._run(self._start, self._count):
-            name = getattr(self.calls[failed - 1][0], "__name__", "?")
+            name = getattr(self._functions[failed - 1], "__name__", "?")
             raise RuntimeError(f"kernel {name}, {failed} of {self._count} calls, reports an error")
 
 
@@ -57,14 +62,6 @@ def join_native(calls: Sequence[tuple]) -> list[tuple]:
         found += calls[k : k + 1]
         steps = []
     return found
-
-
-def split_native(calls: Sequence[tuple]) -> list[tuple]:
-    """The inverse of `join_native`."""
-    stretches = (
-        function.calls if isinstance(function, NativeSequence) else [(function, a)] for function, a in calls
-    )
-    return list(itertools.chain.from_iterable(stretches))
 
 
 def native_support() -> dict[str, bool]:

@@ -17,7 +17,7 @@ from tinytrain.program.autodiff.ops import OPS, op_of
 from tinytrain.program.autodiff.squeeze import scaled, scaled_grad
 from tinytrain.program.autodiff.streamed import streamed, streamed_layers
 from tinytrain.program.autodiff.tape import Tape
-from tinytrain.program.calls import Bias, Segment, View, Weight
+from tinytrain.program.calls import Bias, LayerArray, Segment, View, Weight
 
 # A row tile takes at most this many bytes in float32: small enough to stay in a first- or second-level cache
 # and to bound the arena, large enough to keep the number of calls low.
@@ -40,6 +40,7 @@ class Emitter:
         self.fast_path = row_tile is not None
         self.whole_tiles = True  # whether blocks with small inner values are computed in one row tile
         self.layers, self.modules = network.all_layers, {m.last: m for m in network.modules}
+        self._constants: dict[tuple, Weight | Bias | LayerArray] = {}  # one object for all calls that name it
 
     @property
     def patch_bytes(self) -> int:
@@ -49,10 +50,17 @@ class Emitter:
     def weight(self, i: int, transposed: bool = False, columns: tuple[int, int] | None = None) -> Weight:
         layer = self.layers[i]
         form = self.segment.backend.weight_form
-        return Weight(i, (layer.fan_in, layer.cout), transposed, columns, dtype=form)
+        return self.once(Weight, i, (layer.fan_in, layer.cout), transposed, columns, False, form)
 
     def bias(self, i: int) -> Bias:
-        return Bias(i, (self.layers[i].cout,))
+        return self.once(Bias, i, (self.layers[i].cout,))
+
+    def once(self, kind: Callable, *fields) -> Weight | Bias | LayerArray:
+        """``kind(*fields)``, the same object whenever it is asked for: thousands of calls name few arrays."""
+        key = kind, *fields
+        if key not in self._constants:
+            self._constants[key] = kind(*fields)
+        return self._constants[key]
 
     def copy(self, y: View, x: View) -> None:
         """y = x, which may overlap."""

@@ -42,13 +42,13 @@ class Int8Emitter(Emitter):
 
     def array(self, i: int, name: str) -> LayerArray:
         """An array (cout,) of layer i in the working copy."""
-        return LayerArray(i, name, (self.layers[i].cout,), DTYPES.get(name, "int32"))
+        return self.once(LayerArray, i, name, (self.layers[i].cout,), DTYPES.get(name, "int32"))
 
     def rescaling(self, i: int) -> tuple[LayerArray, ...]:
         return tuple(self.array(i, name) for name in ("folded bias", "factor", "shift"))
 
     def weight(self, i: int, transposed: bool = False, columns=None) -> Weight:
-        return int8_weight(self.network, i)
+        return self.once(int8_weight, self.network, i)
 
     # ---- passes -----------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The top of the page: how good, kept or not, what is suspicious."""
 
 from tinytrain.base.page import items, safe, tag
-from tinytrain.report.conclusion import estimate_text, kept_text, normal_text
+from tinytrain.report.conclusion import estimate_text, figure, kept_text, normal_text
 
 
 def headline(facts: dict) -> str:
@@ -37,7 +37,7 @@ def _figure(facts: dict) -> str:
     """The accuracy, measured or expected."""
     estimate = facts["estimate"]
     about = "about " if estimate["method"] == "cross-validation" else ""
-    return f"{about}{estimate['accuracy']:.0%} right{' expected' if about else ''}"
+    return f"{about}{figure(facts)} right{' expected' if about else ''}"
 
 
 def _kept(facts: dict) -> str:

@@ -53,6 +53,26 @@ static void say_learnt(void)
     say(digits);
 }
 
+/* What the network says of a query; 1 if it names the right class. */
+static uint32_t say_answer(uint32_t query)
+{
+    static const char *const states[] = {"", ", uncertain", ", unknown"};
+    float logits[TT_WAYS];
+    tt_verdict found;
+
+    if (tt_predict(tt_example_query[query], logits) < 0 || tt_verdict_of(logits, &found) != TT_OK)
+        return 0;
+    say(tt_example_names[tt_example_label[query]]);
+    say(" -> ");
+    say(tt_example_names[found.label]);
+    say(", ");
+    say_number((uint32_t)(found.confidence * 100.0f + 0.5f));
+    say(" %");
+    say(states[found.state]);
+    say("\n");
+    return found.label == tt_example_label[query];
+}
+
 int demo(void)
 {
     uint32_t right = 0;
@@ -67,14 +87,8 @@ int demo(void)
     if (result < 0)
         return 10 - result;
     say_learnt();
-    for (uint32_t i = 0; i < tt_example_queries; i++) {
-        int label = tt_predict(tt_example_query[i], 0);
-        say(tt_example_names[tt_example_label[i]]);
-        say(" -> ");
-        say(label < 0 ? "?" : tt_example_names[label]);
-        say("\n");
-        right += label == (int)tt_example_label[i];
-    }
+    for (uint32_t i = 0; i < tt_example_queries; i++)
+        right += say_answer(i);
     say_number(right);
     say(" of ");
     say_number(tt_example_queries);

@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from tinytrain.base.errors import InputError, StorageError
+from tinytrain.base.file_kinds import is_litter, may_be_bin
 from tinytrain.base.files import open_without_waiting, read_bytes, write_bytes
 
 FOLDER = "kept"  # inside of a store
@@ -43,6 +45,7 @@ class Kept:
         than `image`, its digest, or is too large, if its class has a name that no folder can have, or if
         there is no room on the disk.
         """
+        label = unicodedata.normalize("NFC", label)  # as a delta has it
         if not self.most or not can_be_folder(label):
             return False
         with contextlib.suppress(InputError, StorageError, OSError):
@@ -77,16 +80,22 @@ class Kept:
 
     def forget(self, label: str) -> None:
         """Remove all images of class `label`."""
+        label = unicodedata.normalize("NFC", label)
         if can_be_folder(label):
             shutil.rmtree(self.path / label, ignore_errors=True)
 
     def rename(self, old: str, new: str) -> None:
         """Images of class `old` are of class `new`; they go if no folder can have that name."""
+        old, new = (unicodedata.normalize("NFC", label) for label in (old, new))
         if not can_be_folder(new):
             self.forget(old)
-        elif can_be_folder(old):
+        elif can_be_folder(old) and old != new:
+            files = [file.path for file in self._files() if file.label == old]
             with contextlib.suppress(OSError):
-                os.rename(self.path / old, self.path / new)
+                for path in files:
+                    (self.path / new).mkdir(exist_ok=True)
+                    os.replace(path, self.path / new / path.name)
+            self.forget(old)
 
     def _write(self, data: bytes, label: str, name: str) -> None:
         self.move(Path(name).stem, label)
@@ -131,9 +140,9 @@ def digest_of(image) -> str:
 
 
 def can_be_folder(label: str) -> bool:
-    """Whether a folder can have the name of this class, and is no hidden one."""
+    """Whether a folder can have the name of this class, and would be taken for the folder of a class."""
     return (
-        not label.startswith(".")
+        not (is_litter(label) or may_be_bin(label))
         and not {"/", "\0"} & set(label)
         and 0 < len(label.encode(errors="surrogateescape")) <= 255
     )

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tinytrain.stream import kept as keeping
-from tinytrain.stream.kept import Kept, digest_of
+from tinytrain.store import kept as keeping
+from tinytrain.store.kept import Kept, digest_of
 
 
 @pytest.fixture
@@ -56,7 +56,9 @@ def test_bytes_are_bounded_too(kept, monkeypatch):
     assert sum(path.stat().st_size for path, _ in kept.files()) <= 1000
 
 
-@pytest.mark.parametrize("label", ["", ".", "..", ".git", "a/b", "../x", "a\0b", "x" * 256])
+@pytest.mark.parametrize(
+    "label", ["", ".", "..", ".git", "#recycle", "@eaDir", "Thumbs.db", "a/b", "../x", "a\0b", "x" * 256]
+)
 def test_a_class_whose_name_no_folder_can_have_keeps_no_image(kept, tmp_path, label):
     assert not kept.keep(b"x", label)
     assert not (tmp_path / "kept").exists() and list(tmp_path.iterdir()) == []

@@ -1,0 +1,81 @@
+"""Policies and heads of a user, named as ``FILE.py:NAME``. The file is executed, as an import would do.
+
+Only words of a command line and of a matrix come here, never what a delta, a plan or a log holds.
+"""
+
+import hashlib
+import importlib.util
+import re
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+from tinytrain.base.errors import UsageError
+from tinytrain.base.files import read_bytes
+from tinytrain.heads.head import HeadMethod
+from tinytrain.heads.registry import HEADS, find_head
+from tinytrain.policies.common import Policy
+from tinytrain.policies.registry import find_policy
+
+OWN = re.compile(r"([^+@]+\.py):(\w+)(?:@([0-9a-f]{16}))?")
+MOST_BYTES = 2**20
+
+
+def given_policy(text: str) -> Policy:
+    """The policy ``NAME`` or ``FILE.py:NAME``, with the head behind a ``+``, which is named alike.
+
+    Raises UsageError ``unknown-policy`` or ``unknown-head``, and InputError for a missing file.
+    """
+    name, plus, head = text.partition("+")
+    policy = _own(name, Policy, "policy") if OWN.fullmatch(name) else find_policy(name)
+    return policy.with_head(given_head(head)) if plus else policy
+
+
+def given_head(text: str) -> str:
+    """The name of the head ``NAME`` or ``FILE.py:NAME``, which this process knows from then on."""
+    if not OWN.fullmatch(text):
+        return find_head(text).name
+    method = _own(text, HeadMethod, "head")
+    if HEADS.setdefault(method.name, method) is not method:
+        told = f"{text}: another head is called {method.name!r}; give it a name of its own"
+        raise UsageError("unknown-head", told)
+    return method.name
+
+
+def pinned(text: str) -> str:
+    """`text` with the digest of each file that it names: what ran with another content is another policy."""
+    return OWN.sub(lambda match: f"{match[1]}:{match[2]}@{_digest(_content(match[1]))}", text)
+
+
+def _own(text: str, kind: type, what: str):
+    path, name, digest = OWN.fullmatch(text).groups()
+    content = _content(path)
+    if digest not in (None, _digest(content)):
+        raise UsageError(f"unknown-{what}", f"{path} has changed since the run began; start it again")
+    try:
+        found = getattr(_module(path, content), name, None)
+    except Exception as error:
+        told = f"{path} cannot be executed ({type(error).__name__}: {error}); mend it"
+        raise UsageError(f"unknown-{what}", told) from error
+    if not isinstance(found, kind):
+        told = f"{path} has no {kind.__name__} called {name}, but {type(found).__name__}; name one"
+        raise UsageError(f"unknown-{what}", told)
+    return found
+
+
+@lru_cache
+def _module(path: str, content: bytes):
+    """The module in file `path`, executed once in a process."""
+    name = f"tinytrain_own_{_digest(content)}"
+    module = importlib.util.module_from_spec(importlib.util.spec_from_file_location(name, path))
+    sys.modules[name] = module  # dataclasses look for it
+    exec(compile(content, path, "exec"), vars(module))
+    return module
+
+
+def _content(path: str) -> bytes:
+    return read_bytes(Path(path), MOST_BYTES)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
