@@ -81,7 +81,7 @@ def test_without_shots_every_image_is_support_and_left_out_estimates(place, answ
 
 
 def test_queries_limits_the_images_to_judge_by(place, answer):
-    assert answer(*adapt_arguments(place, "--shots", 3, "--queries", 2))["accuracy"]["n_query"] == 6
+    assert answer(*adapt_arguments(place, "--shots", 3, "--queries", 2, "--force"))["accuracy"]["n_query"] == 6
 
 
 def breaking(path):
@@ -149,7 +149,7 @@ def test_plan_announces_what_adapt_then_does(place, answer):
 def test_the_smallest_budget_that_plan_names_works(place, answer):
     options = [place / "photos", "--backbone", place / "toy.safetensors", "--policy", "last_layer"]
     smallest = answer("plan", *options)["memory"]["smallest_budget"]
-    assert answer("adapt", *options, "--budget", smallest)["memory"]["arena"] <= smallest
+    assert answer("adapt", *options, "--budget", smallest, "--force")["memory"]["arena"] <= smallest
 
 
 def test_the_smallest_budget_that_plan_names_has_room_for_the_probe(answer, capsys):
@@ -261,7 +261,7 @@ def test_eval_takes_classes_by_name_and_may_miss_some(place, answer, tmp_path):
 def test_export_writes_the_adapted_network(place, answer, tmp_path):
     out = tmp_path / "adapted.safetensors"
     network = ("--backbone", place / "toy.safetensors")
-    facts = answer("export", place / "d.safetensors", "-o", out, *network)
+    facts = answer("export", place / "d.safetensors", "-o", out, "--labels", *network)
     adapted = apply(load_network(place / "toy.safetensors"), load_delta(place / "d.safetensors"))
     assert out.read_bytes() == encode_network(adapted) and facts["digest"] == adapted.digest
     assert answer("info", out)["weight_dtypes"] == ["float32", "int8"]
@@ -284,7 +284,7 @@ def test_export_writes_one_onnx_file_that_answers_as_predict_does(place, answer,
 
 def test_export_refuses_a_kind_of_file_that_it_cannot_write(place, tmp_path, capsys):
     assert tt("export", place / "d.safetensors", "-o", tmp_path / "adapted.pt") == 2
-    assert "must end in .onnx, .tflite or .safetensors" in capsys.readouterr().err
+    assert "must end in .onnx, .tflite, .safetensors or .delta" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -60,9 +60,7 @@ def _toy_image(label: int, number: int, seed: int, extent: tuple[int, int]) -> n
     colour, angle, pitch = look.uniform(40, 215, 3), look.uniform(0, np.pi), look.uniform(0.5, 1.5)
     y, x = np.mgrid[: extent[0], : extent[1]]
     wave = np.sin((np.cos(angle) * x + np.sin(angle) * y) * pitch + rng.uniform(0, 2 * np.pi))
-    image = np.clip(colour + 40 * wave[..., None] + rng.normal(0, 12, (*extent, 3)), 0, 255).astype(np.uint8)
-    image.setflags(write=False)
-    return image
+    return np.clip(colour + 40 * wave[..., None] + rng.normal(0, 12, (*extent, 3)), 0, 255).astype(np.uint8)
 
 
 def toy_episode(way: int = 3, shots: int = 4, queries: int = 4, seed: int = 0) -> Episode:
