@@ -81,7 +81,9 @@ def test_without_shots_every_image_is_support_and_left_out_estimates(place, answ
 
 
 def test_queries_limits_the_images_to_judge_by(place, answer):
-    assert answer(*adapt_arguments(place, "--shots", 3, "--queries", 2, "--force"))["accuracy"]["n_query"] == 6
+    assert (
+        answer(*adapt_arguments(place, "--shots", 3, "--queries", 2, "--force"))["accuracy"]["n_query"] == 6
+    )
 
 
 def breaking(path):
@@ -261,7 +263,7 @@ def test_eval_takes_classes_by_name_and_may_miss_some(place, answer, tmp_path):
 def test_export_writes_the_adapted_network(place, answer, tmp_path):
     out = tmp_path / "adapted.safetensors"
     network = ("--backbone", place / "toy.safetensors")
-    facts = answer("export", place / "d.safetensors", "-o", out, "--labels", *network)
+    facts = answer("export", place / "d.safetensors", "-o", out, *network)
     adapted = apply(load_network(place / "toy.safetensors"), load_delta(place / "d.safetensors"))
     assert out.read_bytes() == encode_network(adapted) and facts["digest"] == adapted.digest
     assert answer("info", out)["weight_dtypes"] == ["float32", "int8"]
@@ -270,7 +272,7 @@ def test_export_writes_the_adapted_network(place, answer, tmp_path):
 def test_export_writes_one_onnx_file_that_answers_as_predict_does(place, answer, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     out, network = tmp_path / "adapted.onnx", ("--backbone", place / "toy.safetensors")
-    facts = answer("export", place / "d.safetensors", "-o", out, *network)
+    facts = answer("export", place / "d.safetensors", "-o", out, "--labels", *network)
     assert facts["bytes"] == out.stat().st_size and facts["input"] == [16, 16, 3]
     images = sorted((place / "held").rglob("*.png"))
     rows = answer("predict", place / "d.safetensors", *images, *network)["pictures"]
