@@ -331,6 +331,7 @@ def test_flash_takes_the_bytes_that_are_stated(store, tmp_path):
     assert total < len(bits(learner.delta)) + learning.FOLD_ENTRIES * (SIZE * 4 + 150) + 20_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 def test_a_correction_is_learnt_and_kept_within_50_ms(store, head):
     learner = opened(store, delta_of(head=head))
