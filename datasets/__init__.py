@@ -71,5 +71,5 @@ def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | 
     closest = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {closest[0]!r}? " if closest else ""
     raise InputError(
-        "unknown-dataset", f"{name!r} is no folder, pack or domain; {hint}known names: {', '.join(known)}"
+        "unknown-name", f"{name!r} is no folder, pack or domain; {hint}known names: {', '.join(known)}"
     )

@@ -61,7 +61,9 @@ def _without(dataset: Dataset, broken: dict[str, str]) -> Dataset:
     for c, indices in enumerate(dataset.by_class):
         if len(indices) and not good[indices].any():
             reason = broken[dataset.names[indices[0]]]
-            raise InputError("empty-class", f"class {dataset.class_names[c]!r} has 0 usable images: {reason}")
+            raise InputError(
+                "too-few-images", f"class {dataset.class_names[c]!r} has 0 usable images: {reason}"
+            )
     return replace(
         dataset,
         labels=dataset.labels[kept],

@@ -32,7 +32,7 @@ from tinytrain.episode.imagefile import others
 from tinytrain.episode.input_facts import Skipped
 
 # Code of an error -> kind of `Skipped`.
-KINDS = {"picture-broken": "damaged", "picture-too-large": "too-large", "picture-decoder": "decoder"}
+KINDS = {"image-unreadable": "damaged", "image-too-large": "too-large", "package-missing": "decoder"}
 
 # Without `shots`, a FRACTION of each class is held out, at most MOST_HELD_OUT images, if every class has
 # ENOUGH. If that makes fewer than LEAST_HELD_OUT images, cross-validation of the support says as much.
@@ -42,12 +42,12 @@ ENOUGH, FRACTION, MOST_HELD_OUT, LEAST_HELD_OUT = 10, 0.2, 20, 20
 def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset:
     """All usable images below `folder`, classes in the order of their sorted names.
 
-    `skipped` of the result lists the files that cannot be used. Raises InputError with code
-    ``folder-missing``, ``no-classes``, ``split-folder``, ``nested-classes``, ``same-class`` or
-    ``empty-class``. Files of the same bytes in one class are one group: an episode has them on one side.
+    `skipped` of the result lists the files that cannot be used. Raises InputError with code ``file-missing``,
+    ``folder-layout``, ``class-names`` or ``too-few-images``. Files of the same bytes in one class are one
+    group: an episode has them on one side.
     """
     if not os.fspath(folder):
-        raise InputError("folder-missing", "'' is no folder; give the path of one")
+        raise InputError("file-missing", "'' is no folder; give the path of one")
     root = Path(folder)
     classes, skipped = class_folders(root)
     paths, labels = [], []
@@ -57,7 +57,7 @@ def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset
             reason = f"; {len(bad)} were skipped, the first: {bad[0].reason}" if bad else ""
             name = class_name(class_folder)
             raise InputError(
-                "empty-class", f"class {name!r} has 0 usable images{reason}; add some or remove it"
+                "too-few-images", f"class {name!r} has 0 usable images{reason}; add some or remove it"
             )
         paths += good
         labels += [label] * len(good)
@@ -106,7 +106,7 @@ def folder_episode(
     """
     if (shots is not None and shots < 1) or (way is not None and way < 2) or (hold_out or 0) < 0:
         numbers = f"{way} ways, {shots} shots and {hold_out} held out"
-        raise UsageError("bad-episode", f"{numbers} given; needed are at least 2, 1 and 0")
+        raise UsageError("usage", f"{numbers} given; needed are at least 2, 1 and 0")
     dataset = source if isinstance(source, Dataset) else folder_dataset(source, may_flip)
     if way is not None and dataset.n_classes < way:
         raise InputError(

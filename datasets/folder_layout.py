@@ -53,15 +53,14 @@ def is_image_name(path: Path) -> bool:
 def class_folders(root: Path) -> tuple[list[Path], list[Skipped]]:
     """The folders of the classes by name, and the images that lie beside them.
 
-    Raises InputError ``folder-missing``, ``same-class``, ``no-classes``, ``split-folder`` or
-    ``nested-classes``.
+    Raises InputError ``file-missing``, ``class-names`` or ``folder-layout``.
     """
     entries, away = _listed_root(root)
     classes = sorted((p for p in entries if p.is_dir()), key=class_name)
     for name, next_name in pairwise(map(class_name, classes)):
         if name == next_name:
             raise InputError(
-                "same-class",
+                "class-names",
                 f"{str(root)!r} has two folders for class {name!r}, which differ only in how"
                 " letters are encoded; put their images together",
             )
@@ -69,7 +68,7 @@ def class_folders(root: Path) -> tuple[list[Path], list[Skipped]]:
     if not classes:
         bins = "".join(f", and {row.file} {row.reason}" for row in away if row.kind == "bin")
         raise InputError(
-            "no-classes",
+            "folder-layout",
             f"{str(root)!r} has 0 class folders and {len(beside)} images{bins}; make one folder per class in "
             "it, such as apple/ and pear/, and put the images of each class into its folder",
         )
@@ -84,14 +83,14 @@ def _listed_root(root: Path) -> tuple[list[Path], list[Skipped]]:
     except NotADirectoryError:
         packed = root.suffix.lower() in (".zip", ".tar", ".gz", ".tgz")
         remedy = "unpack it and give the folder" if packed else "give the folder of the class folders"
-        raise InputError("folder-missing", f"{str(root)!r} is a file, not a folder; {remedy}") from None
+        raise InputError("file-missing", f"{str(root)!r} is a file, not a folder; {remedy}") from None
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
         why = f"{str(root)!r} cannot be listed ({getattr(error, 'strerror', error)}); check the path"
-        raise InputError("folder-missing", why) from error
+        raise InputError("file-missing", why) from error
 
 
 def _refuse_split(root: Path, classes: list[Path]) -> None:
-    """Raises InputError ``split-folder`` for folders of training and validation images."""
+    """Raises InputError ``folder-layout`` for folders of training and validation images."""
     known = {folder.name.lower(): folder for folder in classes if folder.name.lower() in (*TRAIN, *HELD_OUT)}
     others = [folder for folder in classes if folder not in known.values()]
     # Folders without images, such as those of annotations, may lie beside them.
@@ -108,7 +107,7 @@ def _refuse_split(root: Path, classes: list[Path]) -> None:
     else:
         then, command = f"evaluate by {held_out.name}/", "eval"
     raise InputError(
-        "split-folder",
+        "folder-layout",
         f"{str(root)!r} has {found} and no classes; adapt to {train.name}/, then {then}: "
         f"'tinytrain adapt {adapt} --out mine.safetensors', then "
         f"'tinytrain {command} mine.safetensors {rest}'",
@@ -116,7 +115,7 @@ def _refuse_split(root: Path, classes: list[Path]) -> None:
 
 
 def _refuse_nested(root: Path, classes: list[Path]) -> None:
-    """Raises InputError ``nested-classes`` if no class has an image, but folders below them have."""
+    """Raises InputError ``folder-layout`` if no class has an image, but folders below them have."""
     if any(_images_in(folder) for folder in classes):
         return
     deeper = [(folder, inner) for folder in classes for inner in _folders_in(folder) if _images_in(inner)]
@@ -124,7 +123,7 @@ def _refuse_nested(root: Path, classes: list[Path]) -> None:
         return
     folder, inner = deeper[0]
     raise InputError(
-        "nested-classes",
+        "folder-layout",
         f"{str(root)!r} has {len(classes)} folders without images; the images lie one level deeper, in "
         f"{str(inner)!r} for example; give {str(folder)!r}, or move the folders with the images up",
     )

@@ -90,8 +90,8 @@ HEIGHT, CANVAS = 400, 460  # pixels of a character of the font, and of the sheet
 def open_free_emoji(folder: Path) -> Dataset:
     """All classes of two styles or more, by name; the images of a class are its styles.
 
-    Raises InputError ``target-missing`` for packages that are not there, with the commands that get them, and
-    ``target-broken`` for a file that is not the one that was listed.
+    Raises InputError ``file-missing`` for packages that are not there, with the commands that get them, and
+    ``file-damaged`` for a file that is not the one that was listed.
     """
     held = _opened(folder)
     glyphs = _Glyphs(held["openmoji"][FONT])
@@ -174,7 +174,7 @@ def _opened(folder: Path) -> dict[str, dict[str, bytes]]:
     if missing := [p for p in PACKAGES.values() if not (folder / p.file).is_file()]:
         commands = "; ".join(package.command for package in missing)
         raise InputError(
-            "target-missing", f"{str(folder)!r} lacks {len(missing)} packages; run there: {commands}"
+            "file-missing", f"{str(folder)!r} lacks {len(missing)} packages; run there: {commands}"
         )
     return {style: _members(folder / package.file, package) for style, package in PACKAGES.items()}
 
@@ -183,7 +183,7 @@ def _members(path: Path, package: Package) -> dict[str, bytes]:
     with open(path, "rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != package.sha256:
             raise InputError(
-                "target-broken",
+                "file-damaged",
                 f"{str(path)!r} is not the file that was listed; run {package.command} again",
             )
         file.seek(0)

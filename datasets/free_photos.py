@@ -106,13 +106,13 @@ UNSURE = {"skip", "not sure", "other"}  # of the labels of clothes
 def open_free_photos(folder: Path) -> Dataset:
     """All sources, cloned into `folder`. Classes are ``source.class``, by name.
 
-    Raises InputError ``target-missing`` for a source that is not there, with the command that gets it, and
-    ``target-broken`` if its files are others than those that were listed.
+    Raises InputError ``file-missing`` for a source that is not there, with the command that gets it, and
+    ``file-damaged`` if its files are others than those that were listed.
     """
     if missing := [s for s in SOURCES.values() if not (folder / s.folder).is_dir()]:
         commands = "; ".join(source.command for source in missing)
         raise InputError(
-            "target-missing", f"{str(folder)!r} lacks {len(missing)} clones; run there: {commands}"
+            "file-missing", f"{str(folder)!r} lacks {len(missing)} clones; run there: {commands}"
         )
     found: dict[str, dict[str, Path]] = {}
     for name, source in SOURCES.items():
@@ -166,7 +166,7 @@ def _images(folder: Path) -> Iterator[Path]:
 
 
 def _labels(root: Path, source: Source) -> dict[str, str]:
-    """The class of each file by its name without the suffix. Raises InputError ``target-broken``."""
+    """The class of each file by its name without the suffix. Raises InputError ``file-damaged``."""
     if not source.labels or not root.is_dir():
         return {}
     try:
@@ -185,4 +185,4 @@ def _check(root: Path, source: Source, files: dict) -> None:
 
 
 def _broken(root: Path, source: Source, what: str) -> InputError:
-    return InputError("target-broken", f"{str(root)!r} {what}; run {source.command} again")
+    return InputError("file-damaged", f"{str(root)!r} {what}; run {source.command} again")

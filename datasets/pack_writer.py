@@ -64,7 +64,7 @@ def write_pack(
     """Write a pack of all classes of `dataset`; returns how many images it has.
 
     `more` has further arrays. `skip` is told which image is left out and why. Raises InputError
-    ``empty-class`` for a class of which no image can be decoded, UsageError ``pack-too-large``, StorageError.
+    ``too-few-images`` for a class of which no image can be decoded, UsageError, StorageError.
     """
     path = Path(path)
     chosen = np.concatenate([_drawn(dataset, c, form) for c in range(dataset.n_classes)]).tolist()
@@ -114,7 +114,7 @@ def _store_images(
             total += len(data)
             if total > MAX_BYTES:
                 raise UsageError(
-                    "pack-too-large",
+                    "usage",
                     f"{done:,} of {len(chosen):,} images take more than {format_bytes(MAX_BYTES)}, the "
                     "limit of a pack; ask for fewer per class or smaller ones",
                 )
@@ -140,7 +140,7 @@ def _refuse_empty(dataset: Dataset, labels: np.ndarray) -> None:
     counts = np.bincount(labels, minlength=dataset.n_classes)
     if not counts.all():
         name = dataset.class_names[int(counts.argmin())]
-        raise InputError("empty-class", f"class {name!r} has 0 usable images; add some or remove it")
+        raise InputError("too-few-images", f"class {name!r} has 0 usable images; add some or remove it")
 
 
 def _families(dataset: Dataset) -> dict[str, np.ndarray]:

@@ -45,7 +45,7 @@ def load_pack(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | Non
 
     A file of a known name keeps its row of `PACKS`; an unknown one is never flipped and its
     `track` or `speaker` is respected. Raises InputError with code ``pack-missing`` or
-    ``pack-broken``.
+    ``file-damaged``.
     """
     name = printable(Path(name_or_path).name.removesuffix(".npz"))
     row = PACKS.get(name, Pack(f"{name}.npz", False, "unknown", "unknown"))
@@ -53,7 +53,7 @@ def load_pack(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | Non
     try:
         return _dataset(name, row, _read_arrays(path))
     except _BrokenPackError as error:
-        raise InputError("pack-broken", f"{str(path)!r}: {error}; fetch or build the pack again") from error
+        raise InputError("file-damaged", f"{str(path)!r}: {error}; fetch or build the pack again") from error
 
 
 class _BrokenPackError(Exception):

@@ -47,7 +47,7 @@ def contact_sheet(
     height, width = len(drawn) * (line + step) - GAP, per_class * step - GAP
     if height * width > MAX_PIXELS:
         raise UsageError(
-            "sheet-too-large",
+            "usage",
             f"{len(drawn)} rows of {per_class} images of {size} pixels make {width:,} x {height:,} pixels,"
             f" at most {MAX_PIXELS:,} are drawn; ask for fewer or smaller ones",
         )
@@ -103,7 +103,7 @@ def export(
     try:
         root.mkdir(parents=True, exist_ok=True)
         if any(root.iterdir()):
-            raise UsageError("folder-not-empty", f"{str(root)!r} is not empty; name a new folder")
+            raise UsageError("usage", f"{str(root)!r} is not empty; name a new folder")
         names = _folder_names([dataset.class_names[label] for label, _ in drawn])
         for name, (_, order) in zip(names, drawn, strict=True):
             (root / name).mkdir()
@@ -112,14 +112,14 @@ def export(
                 count += 1
     except OSError as error:
         raise StorageError(
-            "export-failed", f"{str(root)!r} cannot be written ({error.strerror}); check it"
+            "write-failed", f"{str(root)!r} cannot be written ({error.strerror}); check it"
         ) from error
     return count
 
 
 def _check_size(size: int) -> None:
     if size > MAX_SIZE:
-        raise UsageError("bad-size", f"images of {size:,} pixels a side asked for; give at most {MAX_SIZE:,}")
+        raise UsageError("usage", f"images of {size:,} pixels a side asked for; give at most {MAX_SIZE:,}")
 
 
 def _drawn(dataset: Dataset, classes, per_class: int, seed: int) -> list[tuple[int, np.ndarray]]:
@@ -127,7 +127,7 @@ def _drawn(dataset: Dataset, classes, per_class: int, seed: int) -> list[tuple[i
     classes = range(dataset.n_classes) if classes is None else classes
     if per_class < 1 or not len(classes) or min(classes) < 0 or max(classes) >= dataset.n_classes:
         raise UsageError(
-            "bad-classes",
+            "usage",
             f"{per_class} of classes {list(classes)} asked for; there are classes 0..{dataset.n_classes - 1}",
         )
     return [(c, shuffled(dataset.by_class[c], rng_for(seed, "preview", dataset.name, c))) for c in classes]

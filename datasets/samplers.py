@@ -32,12 +32,12 @@ def sample_episode(
     """
     if way < 2 or shots < 1 or queries < 0:
         numbers = f"{way} ways, {shots} shots, {queries} queries"
-        raise UsageError("bad-episode", f"{numbers} given; needed are at least 2, 1 and 0")
+        raise UsageError("usage", f"{numbers} given; needed are at least 2, 1 and 0")
     counts = np.array([len(members) for members in dataset.by_class])
     eligible = np.flatnonzero(counts >= shots + queries)
     if len(eligible) < way:
         raise InputError(
-            "too-few-pictures",
+            "too-few-images",
             f"{dataset.name!r} has {len(eligible)} of {dataset.n_classes} classes with {shots} + {queries} "
             f"images, {way} are needed; ask for fewer ways, shots or queries",
         )
@@ -84,9 +84,7 @@ def meta_dataset_sizes(
     Raises InputError when a class has fewer than two images.
     """
     if counts.min() < 2:
-        raise InputError(
-            "too-few-pictures", f"a class has {counts.min()} image; this sampler needs 2 of each"
-        )
+        raise InputError("too-few-images", f"a class has {counts.min()} image; this sampler needs 2 of each")
     queries = int(min(MAX_QUERIES, counts.min() // 2))
     left = counts - queries
     beta = rng.random()
@@ -139,7 +137,7 @@ def _draw(dataset: Dataset, classes, shots: np.ndarray, queries: int, at_least: 
         if not short:
             return tuple(zip(*drawn, strict=True))
     raise InputError(
-        "too-few-groups",
+        "too-few-images",
         f"class {dataset.class_names[short[0]]!r} of {dataset.name!r} has "
         f"{len(np.unique(groups[dataset.by_class[short[0]]]))} groups, too few to keep support and "
         f"{queries} query images apart; ask for fewer shots or queries",

@@ -40,7 +40,9 @@ def text_of(path: Path) -> str:
 
 
 def results(folder: Path) -> str:
-    """The text of RESULTS.md from `folder`. Raises InputError ``bad-form`` for a line that names no table."""
+    """The text of RESULTS.md from `folder`. Raises InputError ``bad-value`` for a line that names no
+    table.
+    """
 
     def made(line: re.Match) -> str:
         name, _, words = line[1].partition(" ")
@@ -48,7 +50,7 @@ def results(folder: Path) -> str:
             page, _, columns = words.partition(": ")
             return copied(folder, page, columns.split(", "))
         if name not in TABLES:
-            raise InputError("bad-form", f"results/template.md has @{name}; tables are {', '.join(TABLES)}")
+            raise InputError("bad-value", f"results/template.md has @{name}; tables are {', '.join(TABLES)}")
         function, logs = TABLES[name]
         return f"{markdown(function(*(rows_of(folder / log) for log in logs)))}\n\n{source(folder, logs)}"
 
@@ -73,7 +75,7 @@ def copied(folder: Path, page: str, columns: list[str]) -> str:
             cells = markdown([row[place] for place in places] for row in (header, *rows))
             when, _ = facts(folder, page)
             return f"{cells}\n\nMeasured {when}; no log is kept. [The command](results/{page}/README.md)."
-    raise InputError("bad-form", f"results/{page}/README.md has no table with the columns {columns}")
+    raise InputError("bad-value", f"results/{page}/README.md has no table with the columns {columns}")
 
 
 def page_of(folder: Path, log: str) -> tuple[str, str]:
@@ -82,13 +84,13 @@ def page_of(folder: Path, log: str) -> tuple[str, str]:
         when, logs = facts(folder, path.parent.name)
         if log in logs:
             return path.parent.name, when
-    raise InputError("bad-form", f"no page in results/ says when results/{log} was measured")
+    raise InputError("bad-value", f"no page in results/ says when results/{log} was measured")
 
 
 def facts(folder: Path, page: str) -> tuple[str, list[str]]:
     """When the figures of a page were measured, and the logs that they are from."""
     if not (found := MADE.search(text_of(folder / page / "README.md"))):
-        raise InputError("bad-form", f"results/{page}/README.md does not say when it was measured")
+        raise InputError("bad-value", f"results/{page}/README.md does not say when it was measured")
     names = re.findall(r"`results/([^`]+)`", found[2])
     return found[1], sorted(log.name for name in names for log in folder.glob(name))
 

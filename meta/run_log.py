@@ -38,10 +38,10 @@ def _from_pipe(path) -> bytes:
         os.set_blocking(file.fileno(), True)
         data = file.read(MAX_BYTES + 1)
     if not data:
-        raise InputError("file-empty", f"{path} gave 0 bytes; start what writes to it first")
+        raise InputError("file-damaged", f"{path} gave 0 bytes; start what writes to it first")
     if len(data) > MAX_BYTES:
         most = format_bytes(MAX_BYTES)
-        raise InputError("file-too-large", f"{path} gave more than the {most} of a log; take another log")
+        raise InputError("file-kind", f"{path} gave more than the {most} of a log; take another log")
     return data
 
 
@@ -65,7 +65,7 @@ def _unpacked(path, data: bytes) -> bytes:
             raise lzma.LZMAError("not one whole stream")
     except lzma.LZMAError as error:
         raise InputError(
-            "log-broken", f"{path}: cannot be decompressed ({error}); take another log"
+            "file-damaged", f"{path}: cannot be decompressed ({error}); take another log"
         ) from error
     return lines
 
@@ -77,7 +77,7 @@ def _rows(path, data: bytes, check: Check) -> list[dict]:
             found.append(check(json.loads(line.decode())))
         except NO_ROW as error:
             raise InputError(
-                "log-broken",
+                "file-damaged",
                 f"{path}: line {number} is no record of ours ({error}); remove it or take another log",
             ) from None
     return found
@@ -118,11 +118,11 @@ class Log:
 def opened(path: str | os.PathLike, check: Check = any_row) -> Iterator[Log]:
     """The log at `path`, made if there is none, for one run at a time.
 
-    Raises StorageError ``log-in-use`` or ``write-failed``, and InputError for a compressed file or no log.
+    Raises StorageError ``store-busy`` or ``write-failed``, and InputError for a compressed file or no log.
     """
     if _packed(path):
         raise InputError(
-            "log-packed", f"{path}: nothing can be added to a compressed log; unpack it first: xz -dk {path}"
+            "file-kind", f"{path}: nothing can be added to a compressed log; unpack it first: xz -dk {path}"
         )
     check_kind(Path(path))
     try:
@@ -131,5 +131,5 @@ def opened(path: str | os.PathLike, check: Check = any_row) -> Iterator[Log]:
         raise write_failed(path, error) from error
     with file:
         if not lock(file.fileno()):
-            raise StorageError("log-in-use", f"another run is writing {path}; let it end or take another log")
+            raise StorageError("store-busy", f"another run is writing {path}; let it end or take another log")
         yield Log(path, check)

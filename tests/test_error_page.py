@@ -11,6 +11,7 @@ from tinytrain.base.file_kinds import ROLES
 from tinytrain.episode import decode
 
 PAGE = ROOT / "docs" / "errors.md"
+MOST = 45  # codes; what a program would not tell apart is a message of one of them
 CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 RAISED = {name for name, value in vars(errors).items() if isinstance(value, type)} | {"Reason"}
 # Errors of one module alone: kinds of the others.
@@ -22,16 +23,11 @@ RAISED |= {
 }
 # Functions that raise an error with a code that they are given: which argument it is.
 GIVEN = {"parsed": 3, "read_yaml": 1}
-# `find` makes the code of what it finds.
-FOUND = {"find": "unknown-{}"}
 # Where a code is no constant, and why it is known all the same.
 KNOWN = {
     "base/file_kinds.py": "the codes of ROLES",
-    "base/registry.py": "find",
-    "policies/own.py": "those of `find`",
     "base/schema.py": "parsed",
     "base/yaml_file.py": "read_yaml",
-    "base/safetensors.py": "two constants, one line above",
     "backbones/pickled.py": "the codes of NOT_READ",
     "base/confined.py": "the code of the error that was raised in the other process",
     "cli/commands/adapt.py": "the code of a Reason",
@@ -61,11 +57,9 @@ def constants(node) -> list[str]:
 
 def codes_in_the_source() -> tuple[set[str], set[str]]:
     """All codes, and the files in which one is no constant."""
-    codes, open_files = {"tensor-overlap", "tensor-hole"} | {code for code, _ in ROLES.values()}, set()
+    codes, open_files = {code for code, _ in ROLES.values()}, set()
     codes |= {code for module in (decode, pickled) for code, _ in module.NOT_READ.values()}
     for file, call, called in calls():
-        if called in FOUND and constants(call.args[0] if call.args else None):
-            codes.add(FOUND[called].format(call.args[0].value))
         place = GIVEN.get(called, 0 if called in RAISED else None)
         if place is None or len(call.args) <= place:
             continue
@@ -88,10 +82,19 @@ def test_the_page_has_every_code_and_no_other():
     assert not set(page) - codes, f"no error has these codes: {sorted(set(page) - codes)}"
 
 
-def test_codes_are_words_with_dashes():
+def test_codes_are_words_with_dashes_and_few_enough_to_branch_on():
     codes, _ = codes_in_the_source()
-    assert len(codes) > 150
+    assert len(codes) <= MOST, f"{len(codes)} codes: take one of {sorted(codes)} instead"
     assert not [code for code in codes if not CODE.fullmatch(code)]
+
+
+def test_docstrings_name_codes_that_there_are():
+    codes, named = set(codes_of_the_page()), {}
+    for path in MODULES.values():
+        for code in re.findall(r"(?:Error,?|code|codes:) ``([a-z]+(?:-[a-z0-9]+)+)``", path.read_text()):
+            named.setdefault(code, path.relative_to(ROOT).as_posix())
+    assert len(named) > 20, "they are not found any more"
+    assert not {code: file for code, file in named.items() if code not in codes}
 
 
 def test_where_a_code_is_no_constant_it_is_known():

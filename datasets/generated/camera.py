@@ -39,7 +39,7 @@ class Domain:
         """`per_class` images of each of `classes`. Raises UsageError for classes that do not exist."""
         if not classes or min(classes) < 0 or max(classes) >= self.n_classes or per_class < 1:
             raise UsageError(
-                "bad-classes", f"{classes} x {per_class} given; there are classes 0..{self.n_classes - 1}"
+                "usage", f"{classes} x {per_class} given; there are classes 0..{self.n_classes - 1}"
             )
         name, range_ = self.name, f"{classes.start}-{classes.stop}-{classes.step}"
         if (classes, per_class, seed) != USUAL:

@@ -22,8 +22,8 @@ def check_target(name: str, folder: str | os.PathLike) -> dict:
         "root": None,
         "classes": 0,
         "classes_expected": target.test[0],
-        "pictures": 0,
-        "pictures_expected": target.test[1],
+        "images": 0,
+        "images_expected": target.test[1],
         "lacks": [],
         "files": list(target.download.files),
         "address": target.download.address,
@@ -38,7 +38,7 @@ def check_target(name: str, folder: str | os.PathLike) -> dict:
         found = contents(name, root, "test")
     except InputError as error:
         return facts | {"state": "broken", "reason": str(error)}
-    facts |= {"classes": found.dataset.n_classes, "pictures": len(found.dataset)}
+    facts |= {"classes": found.dataset.n_classes, "images": len(found.dataset)}
     facts["lacks"] = _lacks(found, facts)
     return facts | {"state": "incomplete" if facts["lacks"] else "complete"}
 
@@ -51,6 +51,6 @@ def _lacks(found, facts: dict) -> list[str]:
         lacks.append(f"{len(found.missing) - NAMED:,} more files")
     if not lacks and facts["classes"] < facts["classes_expected"]:
         lacks.append(f"{facts['classes_expected'] - facts['classes']:,} classes")
-    if not lacks and facts["pictures"] < facts["pictures_expected"]:
-        lacks.append(f"{facts['pictures_expected'] - facts['pictures']:,} images")
+    if not lacks and facts["images"] < facts["images_expected"]:
+        lacks.append(f"{facts['images_expected'] - facts['images']:,} images")
     return lacks

@@ -78,7 +78,7 @@ def classes_of(meta_name: str, root: Path, part: str, found: Sequence[str]) -> t
         wanted = TEST_CLASSES.get(meta_name)
     else:
         raise InputError(
-            "splits-missing",
+            "file-missing",
             f"part {part!r} needs {file.name} in {str(root)!r}; get it from {SOURCE}",
         )
     if wanted is None:

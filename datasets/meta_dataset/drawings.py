@@ -121,7 +121,7 @@ class _Drawings:
             return _painted(json.loads(line)["drawing"])
         except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
             raise InputError(
-                "picture-broken", f"line {k + 1} of {str(self.path)!r} is no drawing; fetch the file again"
+                "image-unreadable", f"line {k + 1} of {str(self.path)!r} is no drawing; fetch the file again"
             ) from error
 
 

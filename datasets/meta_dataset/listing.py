@@ -128,4 +128,4 @@ def read_json(path: Path, object_hook=None) -> dict:
 
 
 def broken(path: Path, what: str) -> InputError:
-    return InputError("target-broken", f"{str(path)!r} {what}; fetch it again")
+    return InputError("file-damaged", f"{str(path)!r} {what}; fetch it again")

@@ -18,18 +18,18 @@ def open_target(name: str, folder: str | os.PathLike, part: str = "test") -> Dat
 
     Parts: ``test`` (Meta-Dataset's test classes), ``all``, and with a splits file in the folder ``train`` and
     ``valid``. Images are found by name and decoded one at a time. Raises InputError with code
-    ``target-missing``, ``target-broken`` or ``splits-missing`` and UsageError for another name or part.
+    ``file-missing`` or ``file-damaged`` and UsageError for another name or part.
     """
     if name not in TARGETS or part not in PARTS:
         raise UsageError(
-            "unknown-target",
+            "unknown-name",
             f"{part!r} of {name!r} is not known; sets: {', '.join(TARGETS)}; parts: {', '.join(PARTS)}",
         )
     target = TARGETS[name]
     root = find_root(target, Path(folder))
     if root is None:
         raise InputError(
-            "target-missing",
+            "file-missing",
             f"{str(folder)!r} holds no {name}: no {' or '.join(target.mark)} there or in {target.folder!r}; "
             f"unpack {', '.join(target.download.files)} from {target.download.address}",
         )
@@ -52,7 +52,7 @@ def contents(name: str, root: Path, part: str) -> Contents:
     chosen, absent = classes_of(target.meta_name, root, part, listing.class_names)
     if not chosen:
         raise InputError(
-            "target-broken",
+            "file-damaged",
             f"{str(root)!r} has 0 of {len(absent)} classes of part {part!r} of {name}; fetch it again",
         )
     dataset = subset(whole(name, target, listing), chosen, name)

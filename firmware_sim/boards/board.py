@@ -114,16 +114,16 @@ CHECKS = {
 
 
 def load_boards(path: Path = FILE) -> dict[str, Board]:
-    """Boards by name. Raises InputError ``boards`` that names the first wrong key and what is allowed."""
-    content = read_yaml(path, "boards")
+    """Boards by name. Raises InputError ``bad-value`` that names the first wrong key and what is allowed."""
+    content = read_yaml(path, "bad-value")
     if not isinstance(content, dict) or not content:
-        raise InputError("boards", f"{path} holds 0 boards; give a table of boards by name")
+        raise InputError("bad-value", f"{path} holds 0 boards; give a table of boards by name")
     return {name: parse_board(row, f"{path}: {one_line(name, 60)}") for name, row in content.items()}
 
 
 def parse_board(row, source: str) -> Board:
     """A board from what YAML gave; `source` names it in messages."""
-    return parsed(_board, row, source, "boards")
+    return parsed(_board, row, source, "bad-value")
 
 
 def _board(row, where: str) -> Board:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from tinytrain.base.errors import BudgetError
 from tinytrain.base.progress import Progress, silent
+from tinytrain.base.schema import with_old_keys
 from tinytrain.delta.file import encode_delta
 from tinytrain.firmware_sim.boards.board import Board
 from tinytrain.firmware_sim.boards.counters import Count
@@ -96,7 +97,7 @@ def _costs(board: Board, device: SimulatedDevice, report: Report, worn: dict) ->
         total += count
     time = seconds_by_stage(tally, board)
     joules = sum(time.values()) * board.speed.watts.value
-    return {
+    facts = {
         "accuracy": planned["accuracy"],
         "counted": {
             "stages": {name: vars(count) for name, count in stages.items()},
@@ -118,5 +119,6 @@ def _costs(board: Board, device: SimulatedDevice, report: Report, worn: dict) ->
         "battery": battery(joules),
         "wear": worn,
         "warnings": planned["warnings"],
-        "support_pictures": planned["memory"]["outside"]["support_pictures"],
+        "support_images": planned["memory"]["outside"]["support_images"],
     }
+    return with_old_keys(facts)

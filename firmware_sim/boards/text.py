@@ -57,7 +57,7 @@ def _memory(facts: dict) -> list[tuple[str, str]]:
         lines.append(
             (
                 "flash",
-                f"not in it: {format_bytes(facts['support_pictures'])} of images to adapt to",
+                f"not in it: {format_bytes(facts['support_images'])} of images to adapt to",
             )
         )
     return lines

@@ -37,7 +37,7 @@ def counted(folder: Path, board: str) -> tuple[Listing, dict[str, list[dict[int,
     """The machine code of the example in an emitted `folder`, and counts of every part of a run of it.
 
     The counts have the addresses of the last instructions of blocks as keys. Raises InputError
-    ``emitted-folder`` if the program cannot be built or does not end well.
+    ``file-kind`` if the program cannot be built or does not end well.
     """
     with TemporaryDirectory() as place:
         copy = Path(place) / "emitted"
@@ -77,5 +77,5 @@ def _run(*command) -> str:
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
-        raise InputError("emitted-folder", f"{command[0]} failed: {said[0] if said else done.returncode}")
+        raise InputError("file-kind", f"{command[0]} failed: {said[0] if said else done.returncode}")
     return done.stdout

@@ -66,7 +66,7 @@ def measure(folder: Path, board: str) -> dict:
     device = device_of(network, plan)
     adapt = folder / "src" / "adapt.c"
     if not adapt.is_file():
-        raise InputError("emitted-folder", f"{folder} is no folder of 'tinytrain emit': no src/adapt.c")
+        raise InputError("file-kind", f"{folder} is no folder of 'tinytrain emit': no src/adapt.c")
     listing, parts = counted(folder, board)
     program = Program(device.network, calls_by_line(device, adapt.read_text()), listing)
     (adaptation,), (prediction, *_) = parts["adaptation"], parts["prediction"]

@@ -32,13 +32,13 @@ dataset_of = lru_cache(maxsize=16)(open_dataset)
 def run_job(job: Job) -> list[dict]:
     """The records of a job, in the order of its entries. Raises what datasets, networks and `adapt` raise.
 
-    Raises InputError ``worker-code`` in a process whose code is not that of the job.
+    Raises InputError ``run-mismatch`` in a process whose code is not that of the job.
     """
     _require_code(job.code)
     network, dataset = network_of(job.backbone.file), dataset_of(job.pack, job.data)
     if network.digest != job.backbone.digest:
         raise InputError(
-            "backbone-changed",
+            "run-mismatch",
             f"{job.backbone.file} has digest {network.digest}, the run began with {job.backbone.digest}; "
             "start it again",
         )
@@ -52,7 +52,7 @@ def _require_code(code: str) -> None:
     if (here := code_hash()) != code:
         kind = "portable" if portable() else "usual"
         raise InputError(
-            "worker-code",
+            "run-mismatch",
             f"a worker runs code {here} with {kind} kernels, the run began with {code}; start the workers"
             " with the same version and with TINYTRAIN_PORTABLE as it is set here",
         )
@@ -92,7 +92,7 @@ def run_episode(network: Network, episode: Episode, entry: Entry, seed: int) -> 
         "accuracy": {name: found["accuracy"][name] for name in ACCURACIES},
         "memory": _memory(network, report, found["memory"]),
         "macs": {
-            "backward_per_sample": found["macs"]["dearest_picture"],
+            "backward_per_sample": found["macs"]["dearest_image"],
             "backward_per_query": found["macs"]["backward_per_query"],
             "full_backward": found["macs"]["full_backward"],
             "total": found["macs"]["total"],
@@ -107,11 +107,11 @@ def run_episode(network: Network, episode: Episode, entry: Entry, seed: int) -> 
 
 def _memory(network: Network, report: Report, memory: dict) -> dict:
     updates: tuple[Update, ...] = report.plan.recipe.updates
-    numbers = memory["trained_numbers"]
+    numbers = memory["trained_parameters"]
     return {
         "arena": memory["arena"],
         "paper": memory["paper"],
         "batch_1": memory_at_batch(network.layers, updates, numbers, 1),
         f"batch_{PUBLISHED_BATCH}": memory_at_batch(network.layers, updates, numbers, PUBLISHED_BATCH),
-        "trained_numbers": numbers,
+        "trained_parameters": numbers,
     }

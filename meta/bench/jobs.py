@@ -64,7 +64,7 @@ def open_backbones(matrix: Matrix, names: Iterable[str], files: Mapping[str, str
             if not row or not row.made_by or name in files:
                 raise
             raise InputError(
-                "backbone-missing", f"{error}; make it with '{row.made_by}' or give --backbone {name}=FILE"
+                "backbone-not-here", f"{error}; make it with '{row.made_by}' or give --backbone {name}=FILE"
             ) from error
     return found
 

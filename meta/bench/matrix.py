@@ -131,7 +131,7 @@ def load_matrix(path: str | os.PathLike) -> tuple[Matrix, dict[str, float]]:
     """The matrix in the file `path`, or the shipped one so called, and its rate scales. Raises InputError."""
     shipped = FOLDER / f"{os.fspath(path)}.yaml"
     found = shipped if os.sep not in os.fspath(path) and shipped.is_file() else Path(path)
-    matrix = parsed(table(Matrix), read_yaml(found, "matrix"), str(found), "matrix")
+    matrix = parsed(table(Matrix), read_yaml(found, "bad-value"), str(found), "bad-value")
     _check_names(matrix, found)
     _check_targets(matrix, found)
     _check_rates(matrix, found)
@@ -150,7 +150,7 @@ def _check_names(matrix: Matrix, source: Path) -> None:
         for name in rows:
             if name not in used:
                 raise InputError(
-                    "matrix",
+                    "bad-value",
                     f"{source}: {what}.{name} is in none of the {len(matrix.cells)} cells; take one of "
                     f"{', '.join(used)}",
                 )
@@ -160,7 +160,7 @@ def _check_targets(matrix: Matrix, source: Path) -> None:
     targets = {pack for cell in matrix.cells for pack in cell.packs}
     if both := targets.intersection(matrix.tuning.packs if matrix.tuning else ()):
         raise InputError(
-            "matrix",
+            "bad-value",
             f"{source}: {min(both)} of tuning.packs is one of the {len(targets)} targets; take another",
         )
 
@@ -171,7 +171,7 @@ def _check_starts(matrix: Matrix, source: Path) -> None:
     for name, start in matrix.starts.items():
         if start not in run:
             raise InputError(
-                "matrix",
+                "bad-value",
                 f"{source}: backbones.{name}.trained_from is {start!r}; take one of {', '.join(run)}",
             )
 
@@ -181,7 +181,7 @@ def _check_rates(matrix: Matrix, source: Path) -> None:
     for label, row in matrix.policies.items():
         if row.rate_of and (row.rate_of not in matrix.labels or matrix.settings(row.rate_of).rate_of):
             raise InputError(
-                "matrix",
+                "bad-value",
                 f"{source}: policies.{label}.rate_of is {row.rate_of!r}; "
                 f"take one of the {len(matrix.labels)} labels that is tuned itself",
             )

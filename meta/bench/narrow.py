@@ -34,14 +34,14 @@ def narrowed(
         known = {name for cell in matrix.cells for name in getattr(cell, what)}
         if unknown := [name for name in asked or () if name not in known]:
             raise UsageError(
-                "not-in-matrix",
+                "unknown-name",
                 f"{matrix.name} has no {unknown[0]!r} in its {len(known)} {what}: {', '.join(sorted(known))}",
             )
     for what, asked in wanted:
         left = {name for cell in cells for name in getattr(cell, what)}
         if lost := [name for name in asked or () if name not in left]:
             raise UsageError(
-                "not-in-matrix",
+                "unknown-name",
                 f"{matrix.name} has {lost[0]!r} in no cell with the others that are asked for; "
                 "leave it out or take another matrix",
             )

@@ -39,7 +39,7 @@ def write_report(
     # With a matrix, it says which packs there are, and the report what the logs lack of them.
     if not matrix and (unknown := [pack for pack in packs or () if pack not in known]):
         raise InputError(
-            "log-empty", f"{len(every)} records, none of pack {unknown[0]!r}; there are {', '.join(known)}"
+            "run-mismatch", f"{len(every)} records, none of pack {unknown[0]!r}; there are {', '.join(known)}"
         )
     records = [
         record
@@ -48,7 +48,7 @@ def write_report(
     ]
     if not records:
         raise InputError(
-            "log-empty", f"{len(logs)} logs hold 0 records that were asked for; run: tinytrain bench run"
+            "run-mismatch", f"{len(logs)} logs hold 0 records that were asked for; run: tinytrain bench run"
         )
     tuned, folder = read_rates(rates) if rates else None, Path(folder)
     try:

@@ -54,7 +54,7 @@ class Rates:
 
 def read_rates(path: str | os.PathLike) -> Rates:
     """Raises InputError."""
-    return parsed(table(Rates), read_yaml(path, "rates"), os.fspath(path), "rates")
+    return parsed(table(Rates), read_yaml(path, "bad-value"), os.fspath(path), "bad-value")
 
 
 def load_rates(path: str | os.PathLike) -> dict[str, float]:

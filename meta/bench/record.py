@@ -21,7 +21,7 @@ _CHECKS = {
     "seconds": named(COST),
     "memory": holding(
         dict.fromkeys(("arena", "paper", "batch_1", "batch_100"), SIZE)
-        | {"trained_numbers": count(0, LARGEST)}
+        | {"trained_parameters": count(0, LARGEST)}
     ),
     "macs": holding(
         dict.fromkeys(("backward_per_sample", "backward_per_query", "total"), COST) | {"full_backward": SIZE}
@@ -34,6 +34,9 @@ _RECORD = holding(_CHECKS, optional=("memory", "macs", "head", "refused"))
 
 def checked(value) -> dict:
     """What is used of the record `value`. Raises WrongError for what is none."""
+    memory = value.get("memory") if isinstance(value, dict) else None
+    if isinstance(memory, dict) and "trained_numbers" in memory:  # as logs of 0.2 have it
+        value = value | {"memory": memory | {"trained_parameters": memory["trained_numbers"]}}
     record = _RECORD(value, "")
     if "wall" not in record["seconds"]:
         raise WrongError("seconds.wall", "missing", "a value; it has no default")

@@ -151,7 +151,7 @@ def _costs(group: dict) -> Table:
                     f"{cost['arena']:,}",
                     f"{cost['published'] / MIB:.3f}",
                     f"{cost['batch_1'] / MIB:.3f}",
-                    f"{cost['trained_numbers']:,}",
+                    f"{cost['trained_parameters']:,}",
                     format_count(cost["backward_per_sample"]),
                     f"{100 * cost['backward_per_query'] / cost['full_backward']:.1f} %",
                     format_count(cost["total"]),

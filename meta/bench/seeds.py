@@ -11,5 +11,5 @@ def seeds(count: int) -> tuple[int, ...]:
     """The first `count` seeds. Raises UsageError if the list is shorter."""
     known = PATH.read_text(encoding="ascii").split()
     if count > len(known):
-        raise UsageError("too-many-episodes", f"{count} episodes asked for; the list has {len(known)} seeds")
+        raise UsageError("usage", f"{count} episodes asked for; the list has {len(known)} seeds")
     return tuple(int(seed) for seed in known[:count])

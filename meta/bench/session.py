@@ -47,9 +47,7 @@ def tune(options, say: Say) -> tuple[dict, str]:
     """Run a grid of learning rates and write the best ones. Raises TinytrainErrors."""
     matrix, _ = load_matrix(options.matrix)
     if matrix.tuning is None:
-        raise UsageError(
-            "no-tuning", f"{matrix.name} has no tuning section; add one with a backbone and a pack"
-        )
+        raise UsageError("usage", f"{matrix.name} has no tuning section; add one with a backbone and a pack")
     crew = _checked(matrix, options)
     matrix = narrowed(matrix, policies=options.policies)
     grids = tuning.same_grid(matrix, options.grid or matrix.tuning.grid)
@@ -82,11 +80,11 @@ def _checked(matrix: Matrix, options) -> Workers:
     `matrix` is the whole one: the same files serve every part of it.
     """
     if options.parallel not in BACKENDS:
-        raise UsageError("unknown-backend", f"no backend {options.parallel!r}; known: {', '.join(BACKENDS)}")
+        raise UsageError("unknown-name", f"no backend {options.parallel!r}; known: {', '.join(BACKENDS)}")
     known = [*matrix.run_backbones, *([matrix.tuning.backbone] if matrix.tuning else [])]
     if unknown := [name for name, _ in options.backbone if name not in known]:
         raise UsageError(
-            "not-in-matrix", f"--backbone {unknown[0]}: the matrix has {', '.join(dict.fromkeys(known))}"
+            "unknown-name", f"--backbone {unknown[0]}: the matrix has {', '.join(dict.fromkeys(known))}"
         )
     return Workers(options.jobs, options.parallel, options.scheduler)
 

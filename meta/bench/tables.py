@@ -56,7 +56,7 @@ def _check_settings(records: Iterable[dict]) -> None:
         for name in SETTINGS:
             if record[name] != other[name]:
                 raise InputError(
-                    "log-mixed",
+                    "run-mismatch",
                     f"{record['label']} on {record['backbone']} was run with {name} {other[name]} and with "
                     f"{record[name]}; run all its episodes with one of them, or report from another log",
                 )
@@ -66,7 +66,7 @@ def _check_width(groups: Iterable["_Group"]) -> None:
     count = sum(len(group.rows) ** 2 * len(group.packs) for group in groups)
     if count > COMPARISONS:
         raise InputError(
-            "log-too-wide",
+            "unsupported",
             f"{count:,} pairs of policies on a pack are to be compared, at most {COMPARISONS:,} are; give "
             "--packs or report from logs with fewer policies",
         )
@@ -150,7 +150,7 @@ def _cost(rows: list[dict]) -> dict:
         "arena": max(m["arena"] for m in memory),
         "published": max(m[published] for m in memory),
         "batch_1": max(m["batch_1"] for m in memory),
-        "trained_numbers": max(m["trained_numbers"] for m in memory),
+        "trained_parameters": max(m["trained_parameters"] for m in memory),
         "backward_per_sample": per_sample,
         "backward_per_query": float(np.mean([m["backward_per_query"] for m in macs])),
         "full_backward": full,

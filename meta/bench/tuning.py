@@ -40,7 +40,7 @@ def same_grid(matrix: Matrix, grid: Iterable[float]) -> dict[str, tuple[float, .
     """
     grid = tuple(sorted(set(grid)))
     if len(grid) < LEAST_GRID:
-        raise UsageError("bad-grid", f"{len(grid)} different factors; give at least {LEAST_GRID}")
+        raise UsageError("usage", f"{len(grid)} different factors; give at least {LEAST_GRID}")
     labels = [
         x
         for x in matrix.labels
@@ -48,7 +48,7 @@ def same_grid(matrix: Matrix, grid: Iterable[float]) -> dict[str, tuple[float, .
     ]
     if not labels:
         raise UsageError(
-            "nothing-to-tune",
+            "usage",
             f"none of the {len(matrix.labels)} policies has learning rates of its own; name another",
         )
     return dict.fromkeys(labels, grid)

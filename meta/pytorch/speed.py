@@ -178,7 +178,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse(arguments)
     options.only = options.only.split(",")
     if unknown := set(options.only) - set(CASES):
-        raise UsageError("unknown-case", f"{', '.join(sorted(unknown))} given; known are {', '.join(CASES)}")
+        raise UsageError("unknown-name", f"{', '.join(sorted(unknown))} given; known are {', '.join(CASES)}")
     options.threads = [at_least(1)(t) for t in options.threads.split(",")]
     return options
 

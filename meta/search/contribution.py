@@ -44,7 +44,7 @@ def measure(
 ) -> Contributions:
     """Mean gains of all parts over the unadapted network; what the log holds is not measured again.
 
-    `identity` says what they are measured on. Raises InputError ``log-mismatch`` for the log of others.
+    `identity` says what they are measured on. Raises InputError ``run-mismatch`` for the log of others.
     """
     parts, gains = space.parts(), known_gains(log, identity)
     done, total = 0, draw.episodes * len(parts)
@@ -76,7 +76,7 @@ def known_gains(log: Log, identity: dict) -> dict[tuple[str, int], float]:
     differing = sorted(k for k in identity if log.rows and log.rows[0].get(k) != identity[k])
     if differing:
         raise InputError(
-            "log-mismatch",
+            "run-mismatch",
             f"{log.path} was measured with another {', '.join(differing)}; name another --log",
         )
     if not log.rows:

@@ -35,7 +35,7 @@ def check_limit(space: Space, limit: float) -> None:
     empty = space.memory(Configuration(0, {}))
     if empty > limit:
         raise BudgetError(
-            "search-budget",
+            "budget-too-small",
             f"{empty:.0f} bytes are counted with nothing trained, the budget is {limit:.0f}; give more",
             math.ceil(empty),
         )

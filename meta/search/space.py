@@ -46,9 +46,7 @@ class Space:
     def __post_init__(self):
         count = len(self.network.layers)
         if not 0 <= self.first < count:
-            raise UsageError(
-                "bad-layer", f"layer {self.first} given; {self.network.name} has 0 to {count - 1}"
-            )
+            raise UsageError("usage", f"layer {self.first} given; {self.network.name} has 0 to {count - 1}")
 
     @property
     def layers(self) -> range:
@@ -110,7 +108,7 @@ class Contributions:
             i not in chosen or fraction not in self.space.ratios for i, fraction in fractions.items()
         )
         if outside:
-            raise UsageError("outside-space", f"{configuration} is not in the space that was measured")
+            raise UsageError("usage", f"{configuration} is not in the space that was measured")
         weights = (
             self.of_weights[i - self.space.first, 1 + self.space.ratios.index(fraction)]
             for i, fraction in fractions.items()

@@ -63,7 +63,7 @@ def adaptations(network, episode, policy: str) -> Iterator[dict]:
         yield {
             "budget": name,
             "bytes": memory,
-            "parameters": facts["memory"]["trained_numbers"],
+            "parameters": facts["memory"]["trained_parameters"],
             "sets": facts["resources"]["cached_sets"],
             "before": facts["accuracy"]["before"],
             "after": facts["accuracy"]["after"],

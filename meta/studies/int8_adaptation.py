@@ -47,10 +47,10 @@ ADAPTED = ("backbone", "packs", "policy", "way", "shots", "seed", "steps")  # op
 
 
 def budget_of(form: str) -> Budget:
-    """The budget of a form. Raises UsageError ``bad-form``."""
+    """The budget of a form. Raises UsageError."""
     precision, _, memory = form.partition("@")
     if precision not in CHOICES or not memory:
-        raise UsageError("bad-form", f"there is no form {form}; a form is such as int8@256KB")
+        raise UsageError("usage", f"there is no form {form}; a form is such as int8@256KB")
     return Budget(parse_bytes(memory), precision=precision)
 
 
@@ -63,7 +63,7 @@ def facts_of(report: Report) -> dict[str, int]:
     """What an adaptation trained, in how many bytes, with how many MACs."""
     facts = report.to_json()
     memory = facts["memory"]
-    return {"trained": memory["trained_numbers"], "arena": memory["arena"], "macs": facts["macs"]["total"]}
+    return {"trained": memory["trained_parameters"], "arena": memory["arena"], "macs": facts["macs"]["total"]}
 
 
 def timed(network: Network, args) -> list[dict]:

@@ -73,7 +73,7 @@ class Form:
 
 
 def form(name: str) -> Form:
-    """The form of this name. Raises UsageError ``bad-form``."""
+    """The form of this name. Raises UsageError."""
     rule, _, memory = name.partition("@")
     rule, _, rates = rule.partition("*")
     plain = rule.removesuffix(UNSCALED)
@@ -83,7 +83,7 @@ def form(name: str) -> Form:
         return Form(plain, plain == rule, float(rates or 1), parse_bytes(memory))
     except ValueError:
         text = f"there is no form {name}; a form is such as carried*10@1MB"
-        raise UsageError("bad-form", text) from None
+        raise UsageError("usage", text) from None
 
 
 class CountingDevice(Device):
@@ -125,7 +125,7 @@ def facts_of(network: Network, drawn, args, form: Form, episode: int) -> dict:
     return {
         "accuracy": facts["accuracy"]["withheld" if refused else "after"],
         "arena": facts["memory"]["arena"],
-        "parameters": facts["memory"]["trained_numbers"],
+        "parameters": facts["memory"]["trained_parameters"],
         "moved": moved(report),
         "lost": device.lost / device.updates if device.updates else None,
         "refused": refused,

@@ -74,7 +74,7 @@ class Form:
 
 
 def form(name: str) -> Form:
-    """The form of this name. Raises UsageError ``bad-form``."""
+    """The form of this name. Raises UsageError."""
     try:
         passes, steps, rates, macs = PATTERN.fullmatch(name).groups()
         found = Form(parse_fraction(macs), PASSES.get(passes), int(steps or 0), float(rates or 1))
@@ -82,7 +82,7 @@ def form(name: str) -> Form:
             raise ValueError
     except (AttributeError, ValueError):
         text = f"there is no form {name}; a form is such as single40@15% or policy@15%"
-        raise UsageError("bad-form", text) from None
+        raise UsageError("usage", text) from None
     return found
 
 

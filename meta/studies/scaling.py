@@ -182,7 +182,7 @@ def _plot(rows: list[dict], names: Sequence[tuple[str, str]], cost: Cost, frame:
 
 def checked(args) -> dict:
     if args.plot and args.plot.suffix != ".svg":
-        raise UsageError("plot-kind", f"{str(args.plot)!r} must end in .svg")
+        raise UsageError("usage", f"{str(args.plot)!r} must end in .svg")
     if args.plot and not args.out:
         raise UsageError("usage", "--plot draws a log; name it with --out")
     return {"plot": args.plot}

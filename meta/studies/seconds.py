@@ -62,7 +62,7 @@ class Form:
 
 
 def form(name: str) -> Form | None:
-    """The form of this name; None for the head alone. Raises UsageError ``bad-seconds`` or ``bad-share``."""
+    """The form of this name; None for the head alone. Raises UsageError."""
     if name == HEAD:
         return None
     seconds, at, macs = name.partition("@")

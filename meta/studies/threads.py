@@ -38,15 +38,15 @@ HEADINGS = ("form", "workers", "accumulators", "threads", "seconds", "speed-up",
 
 
 def numbers(text: str) -> list[int]:
-    """Numbers of threads. Raises UsageError ``bad-number``."""
+    """Numbers of threads. Raises UsageError."""
     return [at_least(1)(part) for part in text.split(",")]
 
 
 def budget_of(form: str) -> Budget:
-    """The budget of a form. Raises UsageError ``bad-form``."""
+    """The budget of a form. Raises UsageError."""
     macs, _, memory = form.partition("@")
     if not memory:
-        raise UsageError("bad-form", f"there is no form {form}; a form is such as 15%@1MB")
+        raise UsageError("usage", f"there is no form {form}; a form is such as 15%@1MB")
     return Budget(parse_bytes(memory), parse_fraction(macs))
 
 

@@ -40,7 +40,7 @@ class Paths:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keeps other runs away from these files. Raises StorageError ``run-in-use`` or ``write-failed``."""
+        """Keeps other runs away from these files. Raises StorageError ``store-busy`` or ``write-failed``."""
         path = self.beside(".lock")
         try:
             descriptor = open_lock(path)
@@ -49,7 +49,7 @@ class Paths:
         with open(descriptor, "wb") as file:
             if not lock(file.fileno()):
                 raise StorageError(
-                    "run-in-use", f"another run is writing {self.checkpoint}; let it end or give another -o"
+                    "store-busy", f"another run is writing {self.checkpoint}; let it end or give another -o"
                 )
             try:
                 yield
@@ -72,17 +72,17 @@ def save_checkpoint(path: Path, arrays: dict[str, np.ndarray], state: dict) -> N
 def load_checkpoint(path: Path, digest: str) -> tuple[dict[str, np.ndarray], dict] | None:
     """Arrays (writable) and state of the checkpoint of the run `digest`; None if there is no file.
 
-    Raises InputError ``checkpoint-kind`` for another file and ``checkpoint-mismatch`` for another run's.
+    Raises InputError ``file-kind`` for another file and ``run-mismatch`` for another run's.
     """
     if not path.exists():
         return None
     tensors, metadata = read_file(path)
     if metadata.get("kind") != KIND or "state" not in metadata:
-        raise InputError("checkpoint-kind", f"{path} is no checkpoint of ours; move it away")
+        raise InputError("file-kind", f"{path} is no checkpoint of ours; move it away")
     state = parse_json(metadata["state"], f"{path}: state", floats=True)
     if state.get("digest") != digest:
         raise InputError(
-            "checkpoint-mismatch",
+            "run-mismatch",
             f"{path} belongs to another recipe, network or seed; give --restart to drop it or another -o",
         )
     return {name: array.copy() for name, array in tensors.items()}, state

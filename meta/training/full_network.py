@@ -32,7 +32,7 @@ class Whole:
     them. With `block_wise`, training cuts the network behind each of them: every part but the first computes
     from an input that is handed in, and no gradient goes from one part to another.
 
-    Raises InputError ``network-input`` for a network of anything but square RGB images, which sources give.
+    Raises InputError ``unsupported`` for a network of anything but square RGB images, which sources give.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Whole:
         height, width, channels = network.input.shape
         if (height, channels) != (width, 3):
             raise InputError(
-                "network-input",
+                "unsupported",
                 f"{network.name} takes images of {height} x {width} x {channels}; only networks of square RGB"
                 " images are trained from the first layer on, take another",
             )

@@ -70,7 +70,9 @@ class Run:
         """The log, as long as the checkpoint says: rows of a lost interval disappear."""
         log = Log(self.paths.log, size=size)
         if log.size != size:
-            raise InputError("log-missing", f"{log.path} is shorter than its checkpoint says; give --restart")
+            raise InputError(
+                "file-damaged", f"{log.path} is shorter than its checkpoint says; give --restart"
+            )
         if log.path.exists():
             log.append([])
         return log

@@ -51,7 +51,7 @@ def block_ends(layers) -> tuple[int, ...]:
 def followed_blocks(layers: Sequence[Layer], teacher: Sequence[Layer]) -> tuple[tuple[int, ...], ...]:
     """Last layers of the blocks of a student of `layers` and of its teacher.
 
-    Raises InputError ``teacher-blocks`` if they do not match one to one in number and shape.
+    Raises InputError ``unsupported`` if they do not match one to one in number and shape.
     """
     both = layers, teacher
     ends = tuple(block_ends(side) for side in both)
@@ -60,7 +60,7 @@ def followed_blocks(layers: Sequence[Layer], teacher: Sequence[Layer]) -> tuple[
     ]
     if shapes[0] != shapes[1]:
         raise InputError(
-            "teacher-blocks",
+            "unsupported",
             f"the blocks put out {shapes[0]}, the teacher's {shapes[1]}; make them equal or set inner: 0",
         )
     return ends
@@ -112,7 +112,7 @@ class PretrainTask(Task):
         width = network.embedding_size
         if teacher and recipe.loss == "cosine" and teacher.embedding_size != width:
             raise InputError(
-                "teacher-size",
+                "unsupported",
                 f"the teacher's embedding has {teacher.embedding_size} values, the network's {width};"
                 " make them equal or use loss: relational",
             )

@@ -228,7 +228,7 @@ KINDS = {"meta-train": MetaRecipe, "pretrain": PretrainRecipe}
 def load_recipe(path: str | os.PathLike, kind: str):
     """The recipe in the file `path`, or the shipped one of that name. Raises InputError."""
     found = find_recipe(path)
-    return parse_recipe(read_yaml(found, "recipe"), kind, str(found))
+    return parse_recipe(read_yaml(found, "bad-value"), kind, str(found))
 
 
 def find_recipe(path: str | os.PathLike) -> Path:
@@ -245,7 +245,7 @@ def parse_recipe(content, kind: str, source: str = "recipe"):
             raise WrongError("kind", content["kind"], f"{kind}: this command runs no other recipes")
         return table(KINDS[kind])(content, where)
 
-    return parsed(check, content, source, "recipe")
+    return parsed(check, content, source, "bad-value")
 
 
 def changed(recipe, **changes):
@@ -254,7 +254,7 @@ def changed(recipe, **changes):
     def check(values, where):
         return replace(recipe, **values)
 
-    return parsed(check, changes, "the recipe with these options", "recipe")
+    return parsed(check, changes, "the recipe with these options", "bad-value")
 
 
 def digest_of(recipe, *more: str) -> str:

@@ -92,7 +92,7 @@ def test_a_folder_is_read_without_its_damaged_images_and_says_which(tmp_path):
 
     def read(i, size):
         if i == len(dataset) - 1:
-            raise InputError("picture-broken", "'cat/0-5.png' looked whole")
+            raise InputError("image-unreadable", "'cat/0-5.png' looked whole")
         return dataset.read(i, size)
 
     report = tinytrain.adapt(toy_network(), replace(dataset, read=read), 400_000, "none", device=ONE)
@@ -158,8 +158,8 @@ def test_a_predictor_finds_the_shipped_backbone_by_the_digest_of_its_delta(place
         ({"network": "mine.safetensors"}, r"no delta given; write Predictor\(delta='mine.safetensors'\)"),
         ({"delta": 3}, "delta is a value of type int; give a Delta, a Report, or the path"),
         ({"delta": "."}, r"'.' is a folder; a store gives its delta in use as Store\(...\).start\(\).delta"),
-        ({"network": SHIPPED.name, "delta": "toy"}, "wrong-backbone"),
-        ({"delta": "of nothing here"}, r"backbone-unknown: .* digest 000000000000"),
+        ({"network": SHIPPED.name, "delta": "toy"}, "backbone-mismatch"),
+        ({"delta": "of nothing here"}, r"backbone-not-here: .* digest 000000000000"),
     ],
 )
 def test_a_predictor_says_what_is_wrong_with_a_delta(report, given, words):

@@ -269,7 +269,7 @@ def test_a_tflite_file_says_what_it_takes_and_what_the_classes_are(tmp_path):
     (given,), (answer,) = interpreter.get_input_details(), interpreter.get_output_details()
     assert (given["name"], given["dtype"], given["shape"].tolist()) == ("image", np.uint8, [1, 16, 20, 3])
     assert (answer["name"], answer["shape"].tolist()) == ("probabilities", [1, 3])
-    with pytest.raises(InputError, match=r"export-labels: class name 'two\\nlines' has 2 lines"):
+    with pytest.raises(InputError, match=r"unsupported: class name 'two\\nlines' has 2 lines"):
         tflite_model(network, replace(delta, class_names=("two\nlines", "b", "c")))
 
 
@@ -284,10 +284,10 @@ def test_nothing_is_written_for_another_backbone_or_without_the_package(
     tmp_path, monkeypatch, suffix, package
 ):
     network, path = toy_network(), tmp_path / f"a.{suffix}"
-    with pytest.raises(InputError, match="wrong-backbone"):
+    with pytest.raises(InputError, match="backbone-mismatch"):
         export(network, untrained(toy_network(seed=3)), path)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(InputError, match=rf"{suffix}-missing: .*{re.escape(install(suffix))}"):
+    with pytest.raises(InputError, match=rf"package-missing: .*{re.escape(install(suffix))}"):
         export(network, untrained(network), path)
     with pytest.raises(UsageError, match=r"'a.pt' must end in .onnx, .tflite, .safetensors or .delta"):
         export(network, untrained(network), "a.pt")
@@ -299,7 +299,7 @@ def test_a_head_that_is_no_linear_map_is_refused():
         kind = "other"
 
     network = toy_network()
-    with pytest.raises(InputError, match="export-head: head 'other' is no linear map"):
+    with pytest.raises(InputError, match="unsupported: head 'other' is no linear map"):
         write_steps(network, replace(untrained(network), head=Other()), None)
 
 

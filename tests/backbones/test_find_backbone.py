@@ -36,7 +36,7 @@ def test_a_downloaded_backbone_is_found_by_its_content_and_not_by_its_name(cache
     save_network(network, cache / "backbones" / "mcunet-5fps.safetensors")
     assert find_backbone(network.digest, "mcunet-5fps").digest == network.digest
     assert find_backbone(network.digest, "mbv2-w0.35").digest == network.digest
-    assert code_of("0" * 64, "mcunet-5fps")[0] == "backbone-unknown"
+    assert code_of("0" * 64, "mcunet-5fps")[0] == "backbone-not-here"
 
 
 def test_a_published_backbone_that_is_not_here_is_named_with_the_command_that_gets_it():
@@ -57,9 +57,9 @@ def test_a_file_that_changed_or_went_away_is_not_taken_for_the_network_that_it_w
     remember_backbone(path, network)
     save_network(toy_network(seed=1), path)
     code, message = code_of(network.digest)
-    assert code == "backbone-unknown" and f"it was {path}, which is gone or has changed" in message
+    assert code == "backbone-not-here" and f"it was {path}, which is gone or has changed" in message
     path.unlink()
-    assert code_of(network.digest)[0] == "backbone-unknown"
+    assert code_of(network.digest)[0] == "backbone-not-here"
 
 
 def test_names_leave_no_note_and_a_folder_that_cannot_be_written_is_no_error(cache, tmp_path):
@@ -85,7 +85,7 @@ def test_a_damaged_note_is_no_error_of_its_own(cache, tmp_path, note):
     path, network = write_network(tmp_path), toy_network()
     remember_backbone(path, network)
     (cache / "networks" / network.digest).write_bytes(note)
-    assert code_of(network.digest)[0] == "backbone-unknown"
+    assert code_of(network.digest)[0] == "backbone-not-here"
     check_outputs(str(tmp_path / "out"), needed=(recall(network.digest),))
     remember_backbone(path, network)
     assert recall(network.digest) == path

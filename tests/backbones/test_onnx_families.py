@@ -92,9 +92,9 @@ def test_weights_in_a_second_file_beside_the_model_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("code", "words", "how"),
     [
-        ("onnx-external", "in another file than net.onnx.data beside it", {"location": "other.bin"}),
-        ("onnx-corrupt", "the weights go up to", {"change": lambda data: data[:-1]}),
-        ("file-empty", "net.onnx.data holds 0 bytes", {"change": lambda data: b""}),
+        ("unsupported", "in another file than net.onnx.data beside it", {"location": "other.bin"}),
+        ("file-damaged", "the weights go up to", {"change": lambda data: data[:-1]}),
+        ("file-damaged", "net.onnx.data holds 0 bytes", {"change": lambda data: b""}),
     ],
 )
 def test_a_second_file_that_is_another_or_too_short_is_refused(tmp_path, code, words, how):
@@ -122,7 +122,7 @@ def test_places_that_are_no_numbers_are_refused(tmp_path, key, value):
     path.write_bytes(model.SerializeToString())
     with pytest.raises(InputError, match="cannot be read") as caught:
         import_onnx(path)
-    assert caught.value.code == "onnx-corrupt"
+    assert caught.value.code == "file-damaged"
 
 
 def test_layers_and_blocks_of_a_residual_network_are_recognised(tmp_path):

@@ -43,7 +43,7 @@ def refused(capsys, *words) -> tuple[str, int]:
 def test_a_refused_budget_names_the_tier_that_fits_it(words, large, capsys):
     _, small = refused(capsys, *words, "--budget", "1")
     err, least = refused(capsys, *words, "--backbone", "large", "--budget", str(small))
-    assert err.startswith(f"tinytrain: memory-budget: {large} with 4 support images") and least > small
+    assert err.startswith(f"tinytrain: budget-too-small: {large} with 4 support images") and least > small
     assert err.endswith(f"; --backbone small needs {small}\n")
     err, _ = refused(capsys, *words, "--backbone", "large", "--budget", str(small - 1))
     assert "--backbone" not in err

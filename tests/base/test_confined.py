@@ -26,7 +26,7 @@ def answer(file, job, n=0):
     if job == "echo":
         return {"pid": os.getpid(), "given": n}, file.read()
     if job == "refuse":
-        raise InputError("picture-broken", "is broken")
+        raise InputError("image-unreadable", "is broken")
     if job == "memory":
         return {}, bytes(n)
     if job == "loop":
@@ -74,7 +74,7 @@ def test_one_process_answers_request_after_request(ask, tmp_path):
 
 
 def test_an_error_for_the_user_comes_back_as_it_is(ask):
-    with pytest.raises(InputError, match=r"^picture-broken: is broken$"):
+    with pytest.raises(InputError, match=r"^image-unreadable: is broken$"):
         ask("refuse")
 
 

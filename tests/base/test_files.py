@@ -175,16 +175,16 @@ def sparse(path):
     ("make", "code"),
     [
         (lambda path: None, "file-missing"),
-        (lambda path: path.mkdir(), "file-not-regular"),
-        (fifo, "file-not-regular"),
-        (lambda path: path.symlink_to("/dev/zero"), "file-not-regular"),
-        (lambda path: path.symlink_to("/dev/null"), "file-not-regular"),
+        (lambda path: path.mkdir(), "file-kind"),
+        (fifo, "file-kind"),
+        (lambda path: path.symlink_to("/dev/zero"), "file-kind"),
+        (lambda path: path.symlink_to("/dev/null"), "file-kind"),
         (unix_socket, "file-unreadable"),
         (dangling, "file-missing"),
         (loop, "file-unreadable"),
-        (lambda path: path.write_bytes(b""), "file-empty"),
-        (lambda path: path.write_bytes(b"x" * 101), "file-too-large"),
-        (sparse, "file-too-large"),
+        (lambda path: path.write_bytes(b""), "file-damaged"),
+        (lambda path: path.write_bytes(b"x" * 101), "file-kind"),
+        (sparse, "file-kind"),
     ],
 )
 def test_only_regular_files_of_sane_size_are_read(tmp_path, monkeypatch, make, code):
@@ -198,7 +198,7 @@ def test_only_regular_files_of_sane_size_are_read(tmp_path, monkeypatch, make, c
 def test_a_path_with_a_nul_is_an_input_error():
     with pytest.raises(InputError) as caught:
         atomic.read_bytes("a\0b", 100)
-    assert caught.value.code == "file-path"
+    assert caught.value.code == "file-unreadable"
 
 
 def test_a_file_that_shrinks_while_it_is_read_is_noticed(tmp_path, monkeypatch):
@@ -212,7 +212,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(atomic, "_check_status", shrink)
     with pytest.raises(InputError) as caught:
         atomic.read_bytes(tmp_path / "a", 100)
-    assert caught.value.code == "file-changed"
+    assert caught.value.code == "file-unreadable"
 
 
 def test_a_refused_file_is_closed(tmp_path):

@@ -15,7 +15,7 @@ def test_a_known_name_gives_its_row():
 def test_a_misspelt_name_is_answered_with_the_closest():
     with pytest.raises(UsageError) as caught:
         find("head", "cosin", ROWS)
-    assert caught.value.code == "unknown-head"
+    assert caught.value.code == "unknown-name"
     assert "no head 'cosin'; did you mean cosine? known: cosine, lda" in str(caught.value)
 
 

@@ -1,8 +1,9 @@
-"""Tensor files: compatible with the safetensors library; every broken file is refused by its own code."""
+"""Tensor files: compatible with the safetensors library; every broken file is refused for what is wrong."""
 
 import json
 import mmap
 import os
+import re
 import struct
 import tracemalloc
 
@@ -37,92 +38,98 @@ def entry_text(dtype='"F32"', shape="[1]", offsets="[0,4]") -> str:
 FOUR = b"\0" * 4
 NAN_KEY = '{"__metadata__":{"a":NaN}}'
 HOSTILE = [
-    ("file-short", b""),
-    ("file-short", b"\2\0\0"),
-    ("header-too-large", raw("{}", length=10**6 + 1)),
-    ("header-too-large", raw("{}", length=2**64 - 1)),
-    ("header-truncated", raw("{}", length=3)),
-    ("header-truncated", raw(entry_text(), FOUR)[:30]),
-    ("header-not-utf8", raw(b'{"\xff":1}')),
-    ("header-not-utf8", raw(b'{"\xed\xa0\x80":1}')),
-    ("json-surrogate", raw('{"__metadata__":{"a":"\\ud800"}}')),
-    ("json-surrogate", raw('{"__metadata__":{"\\udc00":"a"}}')),
-    ("header-not-object", raw("")),
-    ("header-not-object", raw("[]")),
-    ("header-not-object", raw(" {}")),
-    ("header-not-object", raw("\ufeff{}")),
-    ("json-invalid", raw("{")),
-    ("json-invalid", raw('{"a":1,}')),
-    ("json-invalid", raw("{}\0")),
-    ("json-invalid", raw('{"a\n":1}')),
-    ("json-invalid", raw("{} {}")),
-    ("json-too-deep", raw('{"a":' + "[" * 100_000)),
-    ("json-too-deep", raw('{"a":' * 100_000)),
-    ("json-duplicate-key", raw('{"a":1,"a":1}')),
-    ("json-duplicate-key", raw('{"__metadata__":{"k":"1","k":"2"}}')),
-    ("json-duplicate-key", raw('{"a":{"dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4]}}', FOUR)),
-    ("json-number", raw(NAN_KEY)),
-    ("json-number", raw(NAN_KEY.replace("NaN", "-Infinity"))),
-    ("json-number", raw(entry_text(shape="[-1]"), FOUR)),
-    ("json-number", raw(entry_text(shape="[-0]", offsets="[0,0]"))),
-    ("json-number", raw(entry_text(shape="[1.0]"), FOUR)),
-    ("json-number", raw(entry_text(shape="[1e0]"), FOUR)),
-    ("json-number", raw(entry_text(shape=f"[{2**63}]"), FOUR)),
-    ("json-number", raw(entry_text(shape=f"[{'9' * 5000}]"), FOUR)),
-    ("metadata-not-text", raw({"__metadata__": {"a": 1}})),
-    ("metadata-not-text", raw({"__metadata__": {"a": None}})),
-    ("metadata-not-text", raw({"__metadata__": ["a"]})),
-    ("metadata-not-text", raw({"__metadata__": {"a": {"b": "c"}}})),
-    ("tensor-count", raw({f"t{i}": entry(shape=[0], offsets=[0, 0]) for i in range(4097)})),
-    ("header-too-large", raw({f"t{i}": entry(shape=[0], offsets=[0, 0]) for i in range(100_000)})),
-    ("tensor-fields", raw({"a": 1})),
-    ("tensor-fields", raw({"a": {"dtype": "F32", "shape": [1]}}, FOUR)),
-    ("tensor-fields", raw({"a": {**entry(), "more": 1}}, FOUR)),
-    ("tensor-dtype", raw({"a": entry("F64", [1], [0, 8])}, FOUR * 2)),
-    ("tensor-dtype", raw({"a": entry("BOOL", [4])}, FOUR)),
-    ("tensor-dtype", raw(entry_text(dtype="[]"), FOUR)),
-    ("tensor-shape", raw(entry_text(shape="[true]"), FOUR)),
-    ("tensor-shape", raw(entry_text(shape='["1"]'), FOUR)),
-    ("tensor-shape", raw(entry_text(shape="1"), FOUR)),
-    ("tensor-shape", raw(entry_text(shape="null"), FOUR)),
-    ("tensor-shape", raw({"a": entry(shape=[1] * 9)}, FOUR)),
-    ("tensor-shape", raw({"a": entry(shape=[2**32, 2**32])}, FOUR)),
-    ("tensor-shape", raw({"a": entry(shape=[2**59, 2**59, 0], offsets=[0, 0])})),
-    ("tensor-offsets", raw({"a": entry(offsets=[4, 0])}, FOUR)),
-    ("tensor-offsets", raw({"a": entry(offsets=[0])}, FOUR)),
-    ("tensor-offsets", raw({"a": entry(offsets=[0, 4, 8])}, FOUR)),
-    ("tensor-offsets", raw(entry_text(offsets="[false,4]"), FOUR)),
-    ("tensor-offsets", raw(entry_text(offsets='"04"'), FOUR)),
-    ("tensor-size", raw({"a": entry(shape=[2])}, FOUR)),
-    ("tensor-size", raw({"a": entry(shape=[0])}, FOUR)),
-    ("tensor-size", raw({"a": entry(shape=[10**12 // 4])}, FOUR)),
-    ("tensor-hole", raw({"a": entry(offsets=[4, 8])}, FOUR * 2)),
-    ("tensor-hole", raw({"a": entry(), "b": entry(offsets=[8, 12])}, FOUR * 3)),
-    ("tensor-overlap", raw({"a": entry(), "b": entry()}, FOUR)),
-    ("tensor-overlap", raw({"a": entry(shape=[2], offsets=[0, 8]), "b": entry(offsets=[4, 8])}, FOUR * 2)),
-    ("tensor-misaligned", raw({"a": entry("U8", [1], [0, 1]), "b": entry(offsets=[1, 5])}, b"\0" * 5)),
-    ("file-truncated", raw({"a": entry()}, FOUR[:3])),
-    ("file-truncated", raw({"a": entry(shape=[10**9], offsets=[0, 4 * 10**9])}, FOUR)),
-    ("file-trailing", raw({"a": entry()}, FOUR + b"\0")),
-    ("file-trailing", raw("{}", b"PK\3\4")),
+    ("are not a model file", b""),
+    ("are not a model file", b"\2\0\0"),
+    ("are allowed; is it a model file", raw("{}", length=10**6 + 1)),
+    ("are allowed; is it a model file", raw("{}", length=2**64 - 1)),
+    ("the header needs", raw("{}", length=3)),
+    ("the header needs", raw(entry_text(), FOUR)[:30]),
+    ("is not UTF-8", raw(b'{"\xff":1}')),
+    ("is not UTF-8", raw(b'{"\xed\xa0\x80":1}')),
+    ("half a surrogate pair", raw('{"__metadata__":{"a":"\\ud800"}}')),
+    ("half a surrogate pair", raw('{"__metadata__":{"\\udc00":"a"}}')),
+    ("is not a JSON object", raw("")),
+    ("is not a JSON object", raw("[]")),
+    ("is not a JSON object", raw(" {}")),
+    ("is not a JSON object", raw("\ufeff{}")),
+    ("not JSON", raw("{")),
+    ("not JSON", raw('{"a":1,}')),
+    ("not JSON", raw("{}\0")),
+    ("not JSON", raw('{"a\n":1}')),
+    ("not JSON", raw("{} {}")),
+    ("nested too deeply", raw('{"a":' + "[" * 100_000)),
+    ("nested too deeply", raw('{"a":' * 100_000)),
+    ("a key occurs twice", raw('{"a":1,"a":1}')),
+    ("a key occurs twice", raw('{"__metadata__":{"k":"1","k":"2"}}')),
+    ("a key occurs twice", raw('{"a":{"dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4]}}', FOUR)),
+    ("is not a whole number|is out of range", raw(NAN_KEY)),
+    ("is not a whole number|is out of range", raw(NAN_KEY.replace("NaN", "-Infinity"))),
+    ("is not a whole number|is out of range", raw(entry_text(shape="[-1]"), FOUR)),
+    ("is not a whole number|is out of range", raw(entry_text(shape="[-0]", offsets="[0,0]"))),
+    ("is not a whole number|is out of range", raw(entry_text(shape="[1.0]"), FOUR)),
+    ("is not a whole number|is out of range", raw(entry_text(shape="[1e0]"), FOUR)),
+    ("is not a whole number|is out of range", raw(entry_text(shape=f"[{2**63}]"), FOUR)),
+    ("is not a whole number|is out of range", raw(entry_text(shape=f"[{'9' * 5000}]"), FOUR)),
+    ("metadata must map text to text", raw({"__metadata__": {"a": 1}})),
+    ("metadata must map text to text", raw({"__metadata__": {"a": None}})),
+    ("metadata must map text to text", raw({"__metadata__": ["a"]})),
+    ("metadata must map text to text", raw({"__metadata__": {"a": {"b": "c"}}})),
+    ("tensors; at most", raw({f"t{i}": entry(shape=[0], offsets=[0, 0]) for i in range(4097)})),
+    (
+        "are allowed; is it a model file",
+        raw({f"t{i}": entry(shape=[0], offsets=[0, 0]) for i in range(100_000)}),
+    ),
+    ("must have exactly dtype, shape and", raw({"a": 1})),
+    ("must have exactly dtype, shape and", raw({"a": {"dtype": "F32", "shape": [1]}}, FOUR)),
+    ("must have exactly dtype, shape and", raw({"a": {**entry(), "more": 1}}, FOUR)),
+    ("must be one of", raw({"a": entry("F64", [1], [0, 8])}, FOUR * 2)),
+    ("must be one of", raw({"a": entry("BOOL", [4])}, FOUR)),
+    ("must be one of", raw(entry_text(dtype="[]"), FOUR)),
+    ("the shape must be at most|more than", raw(entry_text(shape="[true]"), FOUR)),
+    ("the shape must be at most|more than", raw(entry_text(shape='["1"]'), FOUR)),
+    ("the shape must be at most|more than", raw(entry_text(shape="1"), FOUR)),
+    ("the shape must be at most|more than", raw(entry_text(shape="null"), FOUR)),
+    ("the shape must be at most|more than", raw({"a": entry(shape=[1] * 9)}, FOUR)),
+    ("the shape must be at most|more than", raw({"a": entry(shape=[2**32, 2**32])}, FOUR)),
+    ("the shape must be at most|more than", raw({"a": entry(shape=[2**59, 2**59, 0], offsets=[0, 0])})),
+    ("data_offsets must be two", raw({"a": entry(offsets=[4, 0])}, FOUR)),
+    ("data_offsets must be two", raw({"a": entry(offsets=[0])}, FOUR)),
+    ("data_offsets must be two", raw({"a": entry(offsets=[0, 4, 8])}, FOUR)),
+    ("data_offsets must be two", raw(entry_text(offsets="[false,4]"), FOUR)),
+    ("data_offsets must be two", raw(entry_text(offsets='"04"'), FOUR)),
+    ("bytes and has", raw({"a": entry(shape=[2])}, FOUR)),
+    ("bytes and has", raw({"a": entry(shape=[0])}, FOUR)),
+    ("bytes and has", raw({"a": entry(shape=[10**12 // 4])}, FOUR)),
+    ("starts at byte .* instead of", raw({"a": entry(offsets=[4, 8])}, FOUR * 2)),
+    ("starts at byte .* instead of", raw({"a": entry(), "b": entry(offsets=[8, 12])}, FOUR * 3)),
+    ("starts at byte .* instead of", raw({"a": entry(), "b": entry()}, FOUR)),
+    (
+        "starts at byte .* instead of",
+        raw({"a": entry(shape=[2], offsets=[0, 8]), "b": entry(offsets=[4, 8])}, FOUR * 2),
+    ),
+    ("off its item size", raw({"a": entry("U8", [1], [0, 1]), "b": entry(offsets=[1, 5])}, b"\0" * 5)),
+    ("the tensors need", raw({"a": entry()}, FOUR[:3])),
+    ("the tensors need", raw({"a": entry(shape=[10**9], offsets=[0, 4 * 10**9])}, FOUR)),
+    ("follow the last tensor", raw({"a": entry()}, FOUR + b"\0")),
+    ("follow the last tensor", raw("{}", b"PK\3\4")),
 ]
 
 
-@each(("code", "data"), HOSTILE, ids=[f"{i}-{code}" for i, (code, _) in enumerate(HOSTILE)])
-def test_each_hostile_file_is_refused_by_its_own_name_and_in_little_memory(code, data):
+@each(("fact", "data"), HOSTILE, ids=[f"{i}-{fact}" for i, (fact, _) in enumerate(HOSTILE)])
+def test_each_hostile_file_is_refused_for_what_is_wrong_and_in_little_memory(fact, data):
     tracemalloc.start()
     with pytest.raises(InputError) as caught:
         decode(data, "net.safetensors")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert caught.value.code == code
-    assert str(caught.value).startswith(f"{code}: net.safetensors: ")
+    assert str(caught.value).startswith("file-damaged: net.safetensors: ")
+    assert re.search(fact, caught.value.message)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
     assert peak < len(data) + 8 * 2**20
 
 
 def test_enough_hostile_files_are_tried():
-    assert len(HOSTILE) >= 60 and len({code for code, _ in HOSTILE}) >= 20
+    assert len(HOSTILE) >= 60 and len({fact for fact, _ in HOSTILE}) >= 20
 
 
 TENSORS = st.dictionaries(
@@ -184,7 +191,7 @@ def test_a_file_that_could_not_be_read_back_is_not_written():
         encode({"__metadata__": np.zeros(1, np.int8)}, {})
     with pytest.raises(InputError) as caught:
         encode({}, {"report": "x" * 10**6})
-    assert caught.value.code == "header-too-large"
+    assert caught.value.code == "file-damaged"
     with pytest.raises(InputError):
         encode({"\ud800": np.zeros(1, np.int8)}, {})
 
@@ -201,9 +208,9 @@ def test_a_read_only_mmap_is_read_without_a_copy(tmp_path):
 def test_read_file_names_the_file(tmp_path):
     path = tmp_path / "a.safetensors"
     path.write_bytes(b"\1")
-    with pytest.raises(InputError, match=r"file-short: .*a\.safetensors: 1 bytes"):
+    with pytest.raises(InputError, match=r"file-damaged: .*a\.safetensors: 1 bytes"):
         read_file(path)
     os.truncate(path, tensorfile.MAX_FILE + 1)
     with pytest.raises(InputError) as caught:
         read_file(path)
-    assert caught.value.code == "file-too-large"
+    assert caught.value.code == "file-kind"

@@ -57,8 +57,8 @@ HOSTILE = {
     "no UTF-8": (b"name: \xff", "is not YAML"),
     "two documents": ("a: 1\n---\nb: 2", "is not YAML"),
     "a long key": ("x" * 50_000 + ": 1", "xxx"),
-    "too many bytes": ("#" * (MAX_BYTES + 1), "file-too-large"),
-    "nothing": ("", "file-empty"),
+    "too many bytes": ("#" * (MAX_BYTES + 1), "file-kind"),
+    "nothing": ("", "file-damaged"),
 }
 
 
@@ -83,7 +83,7 @@ def test_a_pipe_a_device_and_a_folder_are_no_yaml_files(tmp_path, kind):
     for path in (tmp_path / "pipe", "/dev/zero", tmp_path):
         with pytest.raises(InputError, match="name a regular file") as refused:
             LOADERS[kind](path)
-        assert refused.value.code == "file-not-regular"
+        assert refused.value.code == "file-kind"
 
 
 @pytest.mark.slow

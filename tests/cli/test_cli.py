@@ -251,7 +251,7 @@ def test_every_early_end_with_json_is_an_object_on_stdout(raised, monkeypatch, c
 
 def test_a_budget_error_with_json_gives_the_smallest_budget_as_a_number(monkeypatch, capsys):
     def fail(arguments):
-        raise BudgetError("memory-budget", "too little", 1000)
+        raise BudgetError("budget-too-small", "too little", 1000)
 
     monkeypatch.setattr("tinytrain.cli.commands.info.run", fail)
     assert main(["info", "--json"]) == 4 and json.loads(capsys.readouterr().out)["error"]["smallest"] == 1000
@@ -369,13 +369,13 @@ def test_images_are_decoded_once_and_broken_ones_left_out_however_many_there_are
     def read(i, size):
         reads.append(i)
         if i == 1:
-            raise InputError("picture-broken", "'x.png' cannot be decoded")
+            raise InputError("image-unreadable", "'x.png' cannot be decoded")
         return images.read(i, size)
 
     source = type(images)(images.labels, images.names, read)
     held, broken = holding.hold(source, (8, 8, 3), lambda *_: None)
     assert held.labels.tolist() == [0, 1] and list(broken.values()) == [
-        "picture-broken: 'x.png' cannot be decoded"
+        "image-unreadable: 'x.png' cannot be decoded"
     ]
     assert (held.read(1, 8) == images.read(2, 8)).all() and reads == [0, 1, 2]
     monkeypatch.setattr(holding, "HELD_BYTES", 100)

@@ -53,7 +53,7 @@ def seen(place, monkeypatch, capsys):
     def run(*arguments, code=0) -> list[str]:
         capsys.readouterr()
         assert tt("predict", "d.safetensors", *arguments, "--json") == code
-        return [row["picture"] for row in json.loads(capsys.readouterr().out)["pictures"]]
+        return [row["image"] for row in json.loads(capsys.readouterr().out)["images"]]
 
     return run
 
@@ -160,7 +160,7 @@ def test_other_files_of_a_folder_are_counted_by_kind_and_hidden_ones_are_no_news
 
 def test_a_folder_without_images_is_an_error(place, tmp_path, capsys):
     assert tt("predict", place / "d.safetensors", tmp_path) == 3
-    assert "no-pictures" in capsys.readouterr().err
+    assert "too-few-images" in capsys.readouterr().err
 
 
 def test_a_failed_image_does_not_stop_the_others(seen, place, tmp_path):
@@ -194,7 +194,7 @@ def test_a_rejected_image_says_what_it_looked_like_and_what_was_asked_for(place,
         and line.endswith("below 100%)\n")
     )
     assert tt("predict", place / "d.safetensors", image, "--reject", "100%", "--json") == 0
-    (row,) = json.loads(capsys.readouterr().out)["pictures"]
+    (row,) = json.loads(capsys.readouterr().out)["images"]
     assert row["class"] is None and row["best_guess"] in CLASSES
     assert row["confidence"] == row["probabilities"][row["best_guess"]]
 
@@ -218,7 +218,7 @@ def test_a_verdict_is_said_in_words_and_in_json(place, capsys, least, words):
     assert tt("predict", delta, image, "--json") == 0
     result = json.loads(capsys.readouterr().out)
     assert result["tells_strangers"] == (limit is not None)
-    (row,) = result["pictures"]
+    (row,) = result["images"]
     assert row["verdict"] == ("unknown" if least == 1e9 else "identified")
     assert (row["class"] is None) == (least == 1e9) and row["best_guess"] in CLASSES
 
@@ -229,7 +229,7 @@ def test_an_uncertain_verdict_still_names_the_class(place, capsys):
     assert tt("predict", delta, image) == 0
     assert ", uncertain\n" in capsys.readouterr().out
     assert tt("predict", delta, image, "--json") == 0
-    (row,) = json.loads(capsys.readouterr().out)["pictures"]
+    (row,) = json.loads(capsys.readouterr().out)["images"]
     assert row["verdict"] == "uncertain" and row["class"] == row["best_guess"]
 
 
@@ -238,7 +238,7 @@ def test_a_wrong_backbone_is_refused_and_the_right_one_said_to_be_known(place, t
     image = place / "held" / "ant" / "9-0.png"
     assert tt("predict", place / "d.safetensors", image, "--backbone", other) == 3
     err = capsys.readouterr().err
-    assert "wrong-backbone: the delta belongs to toy" in err and "leave out --backbone" in err
+    assert "backbone-mismatch: the delta belongs to toy" in err and "leave out --backbone" in err
     assert tt("predict", place / "d.safetensors", image) == 0
 
 
@@ -301,7 +301,7 @@ def test_eval_refuses_what_has_no_class(judged, place, tmp_path):
     assert judged("-", code=2)["error"]["code"] == "usage"
     shutil.copy(place / "held" / "ant" / "9-0.png", tmp_path / "x.png")
     assert judged(tmp_path / "x.png", code=3)["error"]["code"] == "unknown-class"
-    assert judged(tmp_path / "missing.png", code=3)["error"]["code"] == "picture-missing"
+    assert judged(tmp_path / "missing.png", code=3)["error"]["code"] == "file-missing"
 
 
 def test_eval_leaves_out_what_cannot_be_decoded_and_says_so(judged, place, tmp_path):
@@ -309,7 +309,7 @@ def test_eval_leaves_out_what_cannot_be_decoded_and_says_so(judged, place, tmp_p
     (photos / "ant" / "bad.png").write_bytes(b"broken")
     result = judged(photos)
     assert result["n"] == 3 and len(result["warnings"]) == 1 and "bad.png" in result["warnings"][0]
-    assert judged(photos / "ant" / "bad.png", code=3)["error"]["code"] == "no-pictures"
+    assert judged(photos / "ant" / "bad.png", code=3)["error"]["code"] == "too-few-images"
 
 
 @pytest.mark.slow
@@ -338,7 +338,7 @@ def test_an_empty_list_is_named(place, monkeypatch, capsys):
     monkeypatch.chdir(place)
     (place / "none.txt").write_text("\n")
     assert tt("predict", "d.safetensors", "--files-from", "none.txt") == 3
-    assert "no-pictures: none.txt holds 0 images" in capsys.readouterr().err
+    assert "too-few-images: none.txt holds 0 images" in capsys.readouterr().err
 
 
 def test_a_link_to_a_folder_is_said_to_be_one(place, tmp_path, seen, capsys):

@@ -54,7 +54,7 @@ def test_the_plan_of_each_precision_is_the_one_that_it_has_alone(compared):
         assert row["arena"] == alone["memory"]["arena"] <= 4_000_000
         assert row["layers"] == len(alone["selection"]) > 0 and row["modules"] == 0
         assert row["channels"] == sum(s["n_channels"] for s in alone["selection"])
-        assert row["trained_numbers"] == alone["memory"]["trained_numbers"]
+        assert row["trained_parameters"] == alone["memory"]["trained_parameters"]
         assert row["backward_per_query"] == alone["macs"]["backward_per_query"]
         assert row["executed"] > 0 and 0 < row["seconds"] < 1000
     assert both["int8"]["arena"] != both["float32"]["arena"]
@@ -84,7 +84,7 @@ def test_it_says_which_is_taken_and_why(compared, words, capsys, options, taken,
 def test_what_does_not_fit_names_the_bytes_that_it_needs(compared, words, capsys):
     both, _ = compared("--budget", SMALL)
     refused = both["float32"]
-    assert refused["refused"] == "memory-budget" and refused["needs"] > 12_000
+    assert refused["refused"] == "budget-too-small" and refused["needs"] > 12_000
     assert tt(*words("--budget", SMALL)) == 0
     assert f"float32     needs {refused['needs']:,} bytes at the least" in capsys.readouterr().out
     assert compared("--budget", refused["needs"])[0]["float32"]["arena"] <= refused["needs"]
@@ -92,7 +92,7 @@ def test_what_does_not_fit_names_the_bytes_that_it_needs(compared, words, capsys
 
 def test_a_network_without_codes_says_so(compared):
     both, _ = compared("--budget", ENOUGH, network="toy")
-    assert both["taken"] == "float32" and both["int8"]["refused"] == "no-int8"
+    assert both["taken"] == "float32" and both["int8"]["refused"] == "unsupported"
     assert "no codes" in both["int8"]["why"]
 
 

@@ -76,9 +76,9 @@ def test_every_image_of_a_folder_has_a_verdict_and_the_end_says_how_many(made, p
     assert watched(place, place / "d.safetensors", made / "new", "--once") == 0
     out = capsys.readouterr()
     lines = [json.loads(line) for line in out.out.splitlines()]
-    assert {row["picture"] for row in lines[:-1]} == {str(path) for path in (made / "new").glob("*/*")}
+    assert {row["image"] for row in lines[:-1]} == {str(path) for path in (made / "new").glob("*/*")}
     assert {row["verdict"] for row in lines[:-1]} <= {"identified", "uncertain", "unknown"}
-    assert lines[-1]["event"] == "end" and lines[-1]["pictures"] == 16 and lines[-1]["failed"] == 0
+    assert lines[-1]["event"] == "end" and lines[-1]["images"] == 16 and lines[-1]["failed"] == 0
     assert "nothing that is learnt will be kept" in out.err
     assert tt("watch", place / "d.safetensors", made / "new", "--once", *backbone(place)) == 0
     assert len(capsys.readouterr().out.splitlines()) == 16
@@ -149,9 +149,9 @@ def test_what_is_no_image_is_named_and_the_next_one_is_looked_at(made, place, ca
         (("{new}", "--command", "true"), 2, "usage"),
         (("{new}", "--null"), 2, "usage"),
         (("-", "--new"), 2, "usage"),
-        (("{new}", "--every", "0"), 2, "bad-number"),
+        (("{new}", "--every", "0"), 2, "usage"),
         (("{new}", "--readapt", "maybe"), 2, "usage"),
-        (("nothing-here",), 3, "folder-missing"),
+        (("nothing-here",), 3, "file-missing"),
         (("--command", "exit 1", "--once"), 3, "camera-failed"),
         (("{new}", "--once", "--labels", "{new}"), 3, "labels-unreadable"),
     ],
@@ -172,7 +172,13 @@ def test_lines_of_a_label_file_that_cannot_be_learnt_are_named_and_the_others_ar
     assert watched(place, *words) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     errors = [row["code"] for row in found if row.get("event") == "error"]
-    assert errors == ["label-line", "image-gone", "class-names", "label-line", "new-class"]
+    assert errors == [
+        "labels-unreadable",
+        "file-missing",
+        "class-names",
+        "labels-unreadable",
+        "unknown-class",
+    ]
     assert [row["class"] for row in found if row.get("event") == "correction"] == ["bee"]
 
 
@@ -188,7 +194,7 @@ def test_names_come_on_standard_input(made, place, monkeypatch, capsys):
         os.dup2(saved, 0)
         for descriptor in (saved, reading):
             os.close(descriptor)
-    assert [row["picture"] for row in rows(capsys)] == [str(path) for path in photos(made, "bee")]
+    assert [row["image"] for row in rows(capsys)] == [str(path) for path in photos(made, "bee")]
 
 
 def test_a_command_gives_an_image_and_it_can_be_corrected_by_its_name(made, place, capsys):
@@ -197,7 +203,7 @@ def test_a_command_gives_an_image_and_it_can_be_corrected_by_its_name(made, plac
     more = ("--store", place / "store", "--labels", labels, "--once")
     assert watched(place, place / "d.safetensors", "--command", f"cat '{photos(made, 'dog')[0]}'", *more) == 0
     found = capsys.readouterr().out
-    assert '"picture": "image 1"' in found and '"new_class": true' in found
+    assert '"image": "image 1"' in found and '"new_class": true' in found
     assert len(list((place / "store" / "kept" / "dog").iterdir())) == 1
 
 
@@ -321,7 +327,7 @@ def test_a_label_that_was_typed_later_is_not_replaced_by_its_old_line_after_a_re
     capsys.readouterr()
     assert watched(place, *words) == 0
     out = capsys.readouterr()
-    assert 'correction"' not in out.out and "image-gone" not in out.err
+    assert 'correction"' not in out.out and "file-missing" not in out.err
     assert Store(place / "store").peek().delta.report["watched"]["corrections"] == {"cat": 1, "bee": 1}
 
 
@@ -478,7 +484,7 @@ def test_python_watches_corrects_renames_and_forgets(made, place):
     paths = photos(made, "dog")
     seen = list(watcher.watch(map(str, paths)))
     assert [one.key for one in seen] == list(map(str, paths))
-    with pytest.raises(InputError, match="new-class"):
+    with pytest.raises(InputError, match="unknown-class"):
         watcher.correct(str(paths[0]), "dog")
     done = watcher.correct(str(paths[0]), "dog", new=True)
     assert done.new and done.guess == seen[0].guess and done.seconds > 0

@@ -23,7 +23,7 @@ def dataset(broken=(), of_each=6, alike=()):
 
     def read(i, size):
         if names[i] in broken:
-            raise InputError("picture-broken", f"'made/{names[i]}' is cut off")
+            raise InputError("image-unreadable", f"'made/{names[i]}' is cut off")
         return np.full((size, size, 3), 255 if names[i] in alike else i, np.uint8)
 
     labels = np.repeat(np.arange(2, dtype=np.int32), of_each)
@@ -57,7 +57,7 @@ def test_a_class_of_broken_images_only_is_refused_with_the_first_reason():
     for redraw in (folder_episode, None):
         with pytest.raises(InputError, match=r"'pear' has 0 usable images: .*b0' is cut off") as caught:
             decoded(made, folder_episode(made), SHAPE, redraw=redraw)
-        assert caught.value.code == "empty-class"
+        assert caught.value.code == "too-few-images"
 
 
 def test_all_images_of_a_dataset_come_without_the_broken_ones():

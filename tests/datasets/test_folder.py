@@ -89,7 +89,7 @@ def test_a_image_that_breaks_after_the_scan_is_a_clean_error_at_read_time(tmp_pa
     (tmp_path / "a" / "000.png").write_bytes(b"gone bad")
     with pytest.raises(InputError, match=r"a/000\.png") as caught:
         made.read(0, 8)
-    assert caught.value.code == "picture-broken"
+    assert caught.value.code == "image-unreadable"
 
 
 @pytest.mark.parametrize(
@@ -101,17 +101,17 @@ def test_a_class_left_empty_is_refused_by_name_with_the_reason(tmp_path, content
         (tmp_path / "void" / name).write_bytes(data)
     with pytest.raises(InputError, match=f"'void'.*{text}") as caught:
         folder_dataset(tmp_path)
-    assert caught.value.code == "empty-class"
+    assert caught.value.code == "too-few-images"
 
 
 def test_a_missing_folder_and_one_without_classes_are_refused(tmp_path):
     with pytest.raises(InputError, match="No such file") as caught:
         folder_dataset(tmp_path / "nowhere")
-    assert caught.value.code == "folder-missing"
+    assert caught.value.code == "file-missing"
     Image.new("L", (4, 4)).save(tmp_path / "x.png")
     with pytest.raises(InputError, match="0 class folders and 1 images") as caught:
         folder_dataset(tmp_path)
-    assert caught.value.code == "no-classes"
+    assert caught.value.code == "folder-layout"
 
 
 def test_symlink_loops_and_linked_class_folders_are_no_problem(tmp_path):
@@ -140,7 +140,7 @@ def test_a_name_that_another_system_wrote_in_parts_is_the_same_name(tmp_path):
     assert made.class_names == ("caff", "cafz", composed), "in the order of these names"
     with pytest.raises(InputError, match="two folders for class 'café'") as caught:
         folder_dataset(fill(tmp_path / "both", **{apart: 1, composed: 1}))
-    assert caught.value.code == "same-class"
+    assert caught.value.code == "class-names"
 
 
 def test_shots_are_a_maximum_and_the_rest_are_queries(tmp_path):
@@ -179,7 +179,7 @@ def test_so_many_of_every_class_are_held_out_as_are_asked_for_but_never_the_last
 
 
 def test_a_name_with_a_zero_byte_is_no_folder():
-    with pytest.raises(InputError, match="folder-missing"):
+    with pytest.raises(InputError, match="file-missing"):
         folder_dataset("a\0b")
 
 
@@ -199,7 +199,7 @@ def test_fewer_classes_than_way_are_refused_with_numbers(tmp_path):
 def test_one_class_is_refused(tmp_path):
     with pytest.raises(InputError, match="1 class given") as caught:
         folder_episode(fill(tmp_path, only=9), shots=5)
-    assert caught.value.code == "one-class"
+    assert caught.value.code == "too-few-classes"
 
 
 @pytest.mark.parametrize("shots, way", [(0, None), (-1, None), (5, 1), (5, 0)])

@@ -74,7 +74,7 @@ def test_a_bin_of_a_network_drive_is_no_class_and_is_said_once(tmp_path, name):
 
 def test_a_folder_of_names_that_bins_have_says_what_classes_need(tmp_path):
     images(tmp_path / "#1")
-    assert "#1 is taken for a bin" in refused(tmp_path, "no-classes")
+    assert "#1 is taken for a bin" in refused(tmp_path, "folder-layout")
 
 
 @pytest.mark.parametrize("name, content, kind, words", [
@@ -130,7 +130,7 @@ def test_a_folder_of_training_and_validation_images_gets_the_right_commands(tmp_
     root = tmp_path / "my photos"
     two_classes(root / train)
     two_classes(root / other)
-    message = refused(root, "split-folder")
+    message = refused(root, "folder-layout")
     assert f"tinytrain adapt '{root / train}' --out mine.safetensors" in message
     assert f"tinytrain eval mine.safetensors '{root / other}'" in message
 
@@ -140,15 +140,15 @@ def test_folders_without_images_beside_train_and_val_hide_no_split(tmp_path):
     two_classes(tmp_path / "val")
     (tmp_path / "annotations").mkdir()
     (tmp_path / "annotations" / "all.txt").write_text("x")
-    assert "has train/, val/ and no classes" in refused(tmp_path, "split-folder")
+    assert "has train/, val/ and no classes" in refused(tmp_path, "folder-layout")
     images(tmp_path / "annotations")
-    assert "'train' has 0 usable images" in refused(tmp_path, "empty-class")
+    assert "'train' has 0 usable images" in refused(tmp_path, "too-few-images")
 
 
 def test_held_out_images_without_classes_are_to_be_predicted(tmp_path):
     two_classes(tmp_path / "train")
     images(tmp_path / "test")
-    assert f"'tinytrain predict mine.safetensors {tmp_path / 'test'}'" in refused(tmp_path, "split-folder")
+    assert f"'tinytrain predict mine.safetensors {tmp_path / 'test'}'" in refused(tmp_path, "folder-layout")
 
 
 def test_classes_called_train_and_test_are_classes_if_they_hold_images(tmp_path):
@@ -156,33 +156,33 @@ def test_classes_called_train_and_test_are_classes_if_they_hold_images(tmp_path)
     images(tmp_path / "test")
     assert folder_dataset(tmp_path).class_names == ("test", "train")
     two_classes(tmp_path / "more" / "train")
-    assert "one level deeper" in refused(tmp_path / "more", "nested-classes")
+    assert "one level deeper" in refused(tmp_path / "more", "folder-layout")
 
 
 def test_classes_one_level_deeper_are_found(tmp_path):
     two_classes(tmp_path / "fruit" / "fruit")
-    message = refused(tmp_path / "fruit", "nested-classes")
+    message = refused(tmp_path / "fruit", "folder-layout")
     assert f"give {str(tmp_path / 'fruit' / 'fruit')!r}" in message
     images(tmp_path / "fruit" / "bread")
-    assert "'fruit' has 0 usable images" in refused(tmp_path / "fruit", "empty-class")
+    assert "'fruit' has 0 usable images" in refused(tmp_path / "fruit", "too-few-images")
 
 
 def test_a_folder_of_images_only_says_how_to_sort_them(tmp_path):
     images(tmp_path, count=5)
-    assert "0 class folders and 5 images; make one folder per class" in refused(tmp_path, "no-classes")
+    assert "0 class folders and 5 images; make one folder per class" in refused(tmp_path, "folder-layout")
 
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "photos.zip").write_bytes(b"PK")
-    assert "unpack it" in refused(tmp_path / "photos.zip", "folder-missing")
-    assert "is a file" in refused(images(tmp_path) / "000.png", "folder-missing")
+    assert "unpack it" in refused(tmp_path / "photos.zip", "file-missing")
+    assert "is a file" in refused(images(tmp_path) / "000.png", "file-missing")
 
 
 def test_one_class_alone_says_what_to_add(tmp_path):
     images(tmp_path / "apple")
     with pytest.raises(InputError, match="add images of another class") as caught:
         folder_episode(tmp_path)
-    assert caught.value.code == "one-class"
+    assert caught.value.code == "too-few-classes"
 
 
 def test_files_of_the_same_bytes_are_found_in_one_class_and_in_two(tmp_path):

@@ -107,7 +107,7 @@ def test_missing_files_are_named_with_the_commands_that_get_them(downloads):
     (downloads / PACKAGES["fluent"].file).unlink()
     with pytest.raises(InputError, match="lacks 2 packages") as caught:
         open_dataset(f"free_emoji:{downloads}")
-    assert caught.value.code == "target-missing"
+    assert caught.value.code == "file-missing"
     assert "npm pack @lobehub/fluent-emoji-3d@1.1.0; npm pack emoji-datasource-google@16.0.0" in str(
         caught.value
     )
@@ -117,7 +117,7 @@ def test_another_file_of_the_same_name_is_refused_before_it_is_unpacked(download
     (downloads / PACKAGES["openmoji"].file).write_bytes(b"no archive")
     with pytest.raises(InputError, match="not the file that was listed") as caught:
         open_dataset(f"free_emoji:{downloads}")
-    assert caught.value.code == "target-broken"
+    assert caught.value.code == "file-damaged"
 
 
 def test_every_package_is_pinned_and_no_object_of_the_benchmarks_is_kept():

@@ -90,7 +90,7 @@ def test_the_same_clones_make_the_same_pack_which_is_read_like_them(clones, tmp_
 def test_what_is_not_there_is_named_with_the_commands_that_get_it(clones, tmp_path):
     with pytest.raises(InputError) as caught:
         open_dataset(f"free_photos:{tmp_path / 'nowhere'}")
-    assert caught.value.code == "target-missing"
+    assert caught.value.code == "file-missing"
     for name in TAKEN:
         command = f"git clone https://example.org/{name} && git -C {name} checkout c0ffee"
         assert command in str(caught.value)
@@ -112,7 +112,7 @@ def test_other_files_than_those_that_were_listed_are_refused(clones, change, wha
     change(clones)
     with pytest.raises(InputError, match=what) as caught:
         open_dataset(f"free_photos:{clones}")
-    assert caught.value.code == "target-broken" and "git clone" in str(caught.value)
+    assert caught.value.code == "file-damaged" and "git clone" in str(caught.value)
 
 
 def test_every_source_is_pinned_and_free_and_the_pack_counts_all_of_them():

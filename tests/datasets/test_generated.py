@@ -292,21 +292,21 @@ def test_exported_images_may_be_read_by_whom_the_user_lets(tmp_path):
 def test_images_that_cannot_be_decoded_are_named_and_others_drawn_for_them(tmp_path):
     def read(i, size):
         if i == 1:
-            raise InputError("picture-broken", "'p1' is broken")
+            raise InputError("image-unreadable", "'p1' is broken")
         return np.full((size, size, 3), i, np.uint8)
 
     made = Dataset("s", np.zeros(4, np.int32), ("a",), tuple(f"p{i}" for i in range(4)), read)
     told = []
     assert export(made, tmp_path / "out", per_class=3, size=8, skip=told.append) == 3
     kept = {int(np.asarray(Image.open(p)).max()) for p in (tmp_path / "out").rglob("*.png")}
-    assert kept == {0, 2, 3} and told == ["skipped picture-broken: 'p1' is broken"]
+    assert kept == {0, 2, 3} and told == ["skipped image-unreadable: 'p1' is broken"]
     sheet = np.asarray(contact_sheet(made, per_class=3, size=8))
     assert set(np.unique(sheet[SHEET_LINE:])) == {0, 2, 3, 255}
 
 
 def test_a_class_without_any_image_that_can_be_decoded_is_an_error(tmp_path):
     def read(i, size):
-        raise InputError("picture-broken", "'p' is broken")
+        raise InputError("image-unreadable", "'p' is broken")
 
     made = Dataset("s", np.zeros(2, np.int32), ("a",), ("p", "p"), read)
     for show in (contact_sheet, lambda d: export(d, tmp_path / "out")):

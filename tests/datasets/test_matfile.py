@@ -96,7 +96,7 @@ def test_cut_and_flipped_files_give_an_array_or_a_clean_error(tmp_path):
         try:
             assert read_mat(written(tmp_path, bytes(hurt)), "labels").ndim == 2
         except InputError as error:
-            assert error.code == "target-broken"
+            assert error.code == "file-damaged"
             refused += 1
     assert refused > 200
 

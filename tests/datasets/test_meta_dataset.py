@@ -158,7 +158,7 @@ def test_a_splits_file_beside_the_data_replaces_the_list_and_adds_parts(tmp_path
     root = FOLDERS["cub"](tmp_path)
     with pytest.raises(InputError, match=r"cu_birds_splits\.json") as caught:
         open_target("cub", root, "train")
-    assert caught.value.code == "splits-missing"
+    assert caught.value.code == "file-missing"
     splits = {"train": ["001.Black_footed_Albatross"], "valid": ["046.Gadwall"], "test": ["103.Sayornis"]}
     (root / "cu_birds_splits.json").write_text(json.dumps(splits))
     for part, names in splits.items():
@@ -166,7 +166,7 @@ def test_a_splits_file_beside_the_data_replaces_the_list_and_adds_parts(tmp_path
     (root / "cu_birds_splits.json").write_text(json.dumps(splits | {"test": "x"}))
     with pytest.raises(InputError, match="no list 'test'") as caught:
         open_target("cub", root)
-    assert caught.value.code == "target-broken"
+    assert caught.value.code == "file-damaged"
 
 
 def test_the_lists_have_as_many_test_classes_as_meta_dataset_and_none_twice():
@@ -207,7 +207,7 @@ def test_a_damaged_list_is_refused_by_name_and_reason(tmp_path, case):
     (root / file).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(InputError, match=reason) as caught:
         open_target(name, root)
-    assert caught.value.code == "target-broken" and os.path.basename(file) in str(caught.value)
+    assert caught.value.code == "file-damaged" and os.path.basename(file) in str(caught.value)
 
 
 def test_a_pickled_bitmap_file_is_not_unpickled(tmp_path):
@@ -222,7 +222,7 @@ def test_a_line_that_is_no_drawing_is_named_when_it_is_read(tmp_path, line):
     made = open_target("quickdraw", tmp_path)
     with pytest.raises(InputError, match=r"line 2 of .*bat\.ndjson") as caught:
         made.read(1, 28)
-    assert caught.value.code == "picture-broken" and made.read(2, 28).max() > 200
+    assert caught.value.code == "image-unreadable" and made.read(2, 28).max() > 200
 
 
 def test_an_unknown_set_part_or_empty_folder_is_refused(tmp_path):
@@ -231,7 +231,7 @@ def test_an_unknown_set_part_or_empty_folder_is_refused(tmp_path):
             open_target(name, tmp_path, part)
     with pytest.raises(InputError, match=r"CUB_200_2011\.tgz from https") as caught:
         open_target("cub", tmp_path)
-    assert caught.value.code == "target-missing"
+    assert caught.value.code == "file-missing"
     plain(tmp_path / "images" / "braided" / "x.jpg", "braided")
     (tmp_path / "labels").mkdir()
     (tmp_path / "labels" / "labels_joint_anno.txt").touch()
@@ -242,7 +242,7 @@ def test_an_unknown_set_part_or_empty_folder_is_refused(tmp_path):
 def test_check_names_what_is_not_there(folders):
     facts = {name: check_target(name, folders) for name in TARGETS}
     assert {f["state"] for f in facts.values()} == {"incomplete"}
-    assert facts["dtd"]["lacks"] == ["class sprinkled", "class stratified"] and facts["dtd"]["pictures"] == 20
+    assert facts["dtd"]["lacks"] == ["class sprinkled", "class stratified"] and facts["dtd"]["images"] == 20
     assert facts["gtsrb"]["lacks"] == ["38 classes"]
 
 

@@ -103,11 +103,11 @@ def test_an_image_that_breaks_is_left_out_and_said_and_a_class_of_such_is_an_err
 
     def read(i, size, broken=(1,)):
         if i in broken:
-            raise InputError("picture-broken", f"'{i}' is cut off")
+            raise InputError("image-unreadable", f"'{i}' is cut off")
         return source.read(i, size)
 
     assert write_pack(replace(source, read=read), tmp_path / "x.npz", RAW, skip=told.append) == 11
-    assert told == ["skipped picture-broken: '1' is cut off"] and len(load_pack(tmp_path / "x.npz")) == 11
+    assert told == ["skipped image-unreadable: '1' is cut off"] and len(load_pack(tmp_path / "x.npz")) == 11
     before = (tmp_path / "x.npz").read_bytes()
     broken = replace(source, read=lambda i, size: read(i, size, (5, 6, 7)))
     with pytest.raises(InputError, match=r"class 1 .* has 0 usable images"):
@@ -120,7 +120,7 @@ def test_a_pack_that_could_not_be_read_is_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr(pack_writer_module, "MAX_BYTES", 3000)
     with pytest.raises(UsageError, match=r"4 of 12 images .* fewer per class") as caught:
         write_pack(made(), tmp_path / "x.npz", RAW)
-    assert caught.value.code == "pack-too-large" and not list(tmp_path.iterdir())
+    assert caught.value.code == "usage" and not list(tmp_path.iterdir())
     with pytest.raises(StorageError):
         write_pack(made(), tmp_path / "none" / "x.npz", replace(RAW, per_class=1))
 

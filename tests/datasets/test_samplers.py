@@ -106,7 +106,7 @@ def test_classes_with_too_few_images_are_not_drawn():
 def test_too_few_classes_or_images_are_refused_with_numbers():
     with pytest.raises(InputError, match=r"2 of 3 classes with 5 \+ 10 images, 3 are needed") as caught:
         sample_episode(dataset(20, 14, 15), 3, 5, 10, seed=0)
-    assert caught.value.code == "too-few-pictures"
+    assert caught.value.code == "too-few-images"
 
 
 @pytest.mark.parametrize("way, shots, queries", [(1, 5, 5), (5, 0, 5), (5, 5, -1)])
@@ -155,7 +155,7 @@ def test_a_class_of_one_group_is_refused_with_the_number():
     made = dataset(20, 20, groups=[0] * 20 + [1] * 10 + [2] * 10)
     with pytest.raises(InputError, match=r"'c0' of 'made' has 1 groups") as caught:
         sample_episode(made, 2, 5, 5, seed=0)
-    assert caught.value.code == "too-few-groups"
+    assert caught.value.code == "too-few-images"
 
 
 @needs_packs
@@ -253,7 +253,7 @@ def test_the_meta_dataset_sampler_refuses_what_is_too_small():
         sample_meta_dataset_episode(dataset(*[9] * 6), 0, max_support=4)
     with pytest.raises(InputError, match="1 image") as caught:
         sample_meta_dataset_episode(dataset(*[1] * 6), 0)
-    assert caught.value.code == "too-few-pictures"
+    assert caught.value.code == "too-few-images"
 
 
 @pytest.mark.parametrize("shots, queries", [(5, 10), (1, 1), (20, 0), (10, 10)])

@@ -163,5 +163,5 @@ def test_an_embedding_that_is_broken_is_refused_and_changes_nothing(e):
     before = copy.deepcopy(vars(detector))
     with pytest.raises(InputError) as refused:
         detector.update(e, CENTRES)
-    assert refused.value.code == "drift-value"
+    assert refused.value.code == "bad-value"
     assert all(np.array_equal(value, before[name]) for name, value in vars(detector).items())

@@ -80,7 +80,7 @@ def test_python_and_another_emit_obey_the_plan(given, tmp_path, capsys):
     ("options", "code", "message"),
     [
         (["--plan", "p.json", "--head", "lda"], 2, "--head would mean nothing"),
-        (["--budget", "1kB"], 4, "memory-budget"),
+        (["--budget", "1kB"], 4, "budget-too-small"),
     ],
 )
 def test_what_cannot_be_emitted_ends_in_one_line(given, options, code, message, tmp_path, capsys):
@@ -93,7 +93,7 @@ def test_what_cannot_be_emitted_ends_in_one_line(given, options, code, message, 
 def test_a_network_without_codes_is_not_emitted_in_int8(given, tmp_path, capsys):
     save_network(toynets.toy("headed"), tmp_path / "net.safetensors")
     assert main(["emit", *given, "-o", str(tmp_path / "c"), "--precision", "int8"]) == 2
-    assert "no-int8: headed cannot be adapted in int8" in capsys.readouterr().err
+    assert "unsupported: headed cannot be adapted in int8" in capsys.readouterr().err
     assert not (tmp_path / "c").exists()
 
 

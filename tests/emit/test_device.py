@@ -98,12 +98,12 @@ def test_one_gradient_is_computed_of_every_trained_array_and_none_of_others(tmp_
     ],
 )  # fmt: skip
 def test_what_has_no_form_in_c_is_refused_with_a_remedy(changed, what):
-    with pytest.raises(UsageError, match=f"emit-plan.*{what}"):
+    with pytest.raises(UsageError, match=f"unsupported.*{what}"):
         device_of(NETWORK, changed(plan()))
 
 
 def test_a_network_without_kernels_in_c_is_refused():
-    with pytest.raises(UsageError, match=r"emit-network.*no kernel in C; take another backbone"):
+    with pytest.raises(UsageError, match=r"unsupported.*no kernel in C; take another backbone"):
         device_of(toynets.toy("residual"), plan())
 
 

@@ -183,7 +183,7 @@ def test_a_box_is_cut_out_before_the_rule_of_the_square(tmp_path):
     for box in ((60, 0, 70, 10), (5, 5, 5, 9), (0, -9, 9, 0)):
         with pytest.raises(InputError, match=r"x\.png.*no pixel inside the box") as caught:
             load_image(tmp_path / "x.png", 8, box=box)
-        assert caught.value.code == "picture-broken"
+        assert caught.value.code == "image-unreadable"
 
 
 @pytest.mark.parametrize("largest", [1, 100, 255, 256, 4095, 65535])

@@ -144,7 +144,7 @@ def test_a_truncated_file_is_an_error_and_the_quick_check_mostly_finds_it(kind, 
         for read in (lambda: load_image(path, SIZE), lambda: check_image(path)):
             with pytest.raises(InputError) as caught:
                 read()
-            assert caught.value.code == "picture-broken"
+            assert caught.value.code == "image-unreadable"
     path.write_bytes(data)
     check_image(path)
 
@@ -161,7 +161,7 @@ def test_damaged_bytes_give_an_image_or_one_line(kind, capfd):
             load_image(bytes(damaged), SIZE)
             read += 1
         except InputError as error:
-            assert error.code in ("picture-broken", "picture-too-large") and "\n" not in str(error)
+            assert error.code in ("image-unreadable", "image-too-large") and "\n" not in str(error)
     assert 0 < read < 300
 
 
@@ -172,7 +172,7 @@ def test_an_avif_that_lacks_a_part_is_damaged_and_not_a_mistake_of_ours(kind):
     assert kind in data
     with pytest.raises(InputError, match=r"damaged|no still image|Invalid|cannot be decoded") as caught:
         load_image(data.replace(kind, b"free", 1), SIZE)
-    assert caught.value.code == "picture-broken" and "local variable" not in str(caught.value)
+    assert caught.value.code == "image-unreadable" and "local variable" not in str(caught.value)
 
 
 TURNED = {number: Image.Transpose[name] for number, name in (
@@ -201,7 +201,7 @@ def test_the_orientation_is_honoured(kind, number):
 def test_a_tiff_that_is_not_read_is_refused_with_a_remedy(tags, words):
     with pytest.raises(InputError, match=f"{words}.*(save|export) it as") as caught:
         load_image(tiff(8, 8, tags, bytes(256)), SIZE)
-    assert caught.value.code == "picture-broken"
+    assert caught.value.code == "image-unreadable"
 
 
 @pytest.mark.parametrize("mode, compression", [("RGB", "jpeg"), ("1", "group4")])
@@ -218,14 +218,14 @@ def test_a_pillow_that_cannot_decode_says_what_to_install(kind, feature, monkeyp
         InputError, match=rf"Pillow {PIL.__version__} here cannot read.*pip install"
     ) as caught:
         opened(kind, io.BytesIO(data))
-    assert caught.value.code == "picture-decoder"
+    assert caught.value.code == "package-missing"
 
 
 def test_heic_without_its_decoder_says_what_to_install_and_to_switch(monkeypatch):
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     with pytest.raises(InputError, match=r"pip install 'pillow-heif\S*'.*Most Compatible") as caught:
         opened("HEIF", io.BytesIO())
-    assert caught.value.code == "picture-decoder"
+    assert caught.value.code == "package-missing"
 
 
 @pytest.mark.parametrize("content, words", [
@@ -240,7 +240,9 @@ def test_heic_without_its_decoder_says_what_to_install_and_to_switch(monkeypatch
 def test_what_is_no_image_is_named(content, words):
     with pytest.raises(InputError, match=words) as caught:
         load_image(content, SIZE, name="x.jpg")
-    assert caught.value.code == "picture-broken" and str(caught.value).startswith("picture-broken: 'x.jpg' ")
+    assert caught.value.code == "image-unreadable" and str(caught.value).startswith(
+        "image-unreadable: 'x.jpg' "
+    )
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "BMP", "PPM", "JPEG"])

@@ -64,7 +64,7 @@ def test_sizes_that_contradict_each_other_and_damage_are_errors(tmp_path):
     data, path = heic(scene()), tmp_path / "x.heic"
     with pytest.raises(InputError, match="claims 60000 x 60000") as caught:
         load_image(claiming(data, 60_000, 60_000), SIZE)
-    assert caught.value.code == "picture-too-large"
+    assert caught.value.code == "image-too-large"
     for stop in range(0, len(data) - 8, len(data) // 30):
         path.write_bytes(data[:stop])
         with pytest.raises(InputError):

@@ -84,7 +84,7 @@ def test_a_pil_image_that_breaks_while_it_is_read_is_named():
     data = as_png(Image.fromarray(PIXELS))
     with Image.open(io.BytesIO(data[: len(data) // 2])) as half, pytest.raises(InputError) as caught:
         read(half)
-    assert caught.value.code == "picture-broken" and "'image 0'" in str(caught.value)
+    assert caught.value.code == "image-unreadable" and "'image 0'" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_pil_image_that_breaks_while_it_is_read_is_named():
 )
 def test_what_is_no_image_is_refused_by_what_it_is_and_what_to_give(item, words):
     with pytest.raises(
-        InputError, match=rf"image-kind: image 1 is a .*{words}; give a path, the bytes"
+        InputError, match=rf"bad-value: image 1 is a .*{words}; give a path, the bytes"
     ) as caught:
         images_of([PIXELS, item])
     assert "\n" not in str(caught.value)
@@ -110,7 +110,7 @@ def test_what_is_no_image_is_refused_by_what_it_is_and_what_to_give(item, words)
 
 @pytest.mark.parametrize("value", ["a.png", b"bytes", 3, None])
 def test_a_list_of_images_is_no_single_value(value):
-    with pytest.raises(InputError, match=r"image-kind: .* given; give a list"):
+    with pytest.raises(InputError, match=r"bad-value: .* given; give a list"):
         images_of(value)
 
 

@@ -60,7 +60,7 @@ def test_a_page_counts_its_logs_and_those_that_are_stale(tmp_path):
     (made / "strangers.jsonl").unlink()
     assert state(made, "tiny") == "1 May 2026 | none"
     (made / "tiny" / "README.md").write_text("# Tiny\n")
-    with pytest.raises(InputError, match="bad-form"):
+    with pytest.raises(InputError, match="bad-value"):
         facts(made, "tiny")
 
 
@@ -71,13 +71,13 @@ def test_a_table_without_a_log_is_copied_from_its_page(tmp_path):
 
 @pytest.mark.parametrize("line", ["@unheard", "@copy tiny: a, z"])
 def test_a_template_that_names_no_table_is_refused(tmp_path, line):
-    with pytest.raises(InputError, match="bad-form"):
+    with pytest.raises(InputError, match="bad-value"):
         results(folder(tmp_path / "results", f"{line}\n"))
 
 
 def test_a_log_that_no_page_names_is_refused(tmp_path):
     made = folder(tmp_path / "results", "@estimate\n")
-    with pytest.raises(InputError, match="bad-form"):
+    with pytest.raises(InputError, match="bad-value"):
         page_of(made, "estimate.jsonl")
 
 

@@ -57,7 +57,7 @@ def test_nonsense_on_the_command_line_is_a_usage_error(name, capsys):
     number, _ = SCRIPTS[name]
     assert ended(name, capsys, number, "0") == (
         2,
-        "tinytrain: bad-number: '0' is not a whole number of at least 1",
+        "tinytrain: usage: '0' is not a whole number of at least 1",
     )
     code, line = ended(name, capsys, f"{number}s", "1")
     assert code == 2 and f"did you mean {number}?" in line

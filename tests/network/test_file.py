@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -75,7 +76,7 @@ def test_weights_stay_int8_on_disk():
 
 def test_a_flipped_byte_that_no_digest_covers_is_refused():
     data = encode_network(make_network(name="toy"))
-    with pytest.raises(InputError, match="file-checksum"):
+    with pytest.raises(InputError, match="file-damaged"):
         decode(data.replace(b'"name":"toy"', b'"name":"tox"'))
 
 
@@ -129,12 +130,27 @@ def test_an_input_that_old_versions_do_not_know_is_a_file_that_they_refuse():
         assert encode_network(again) == data
 
 
+# What messages say of each kind of damage.
+NUMBER = "is not a whole number|is out of range"
+TOPOLOGY = "must have exactly|layers must be a list"
+PREPROCESSING = "lists for numbers|images are|mean and scale must|rotated must be|the only known"
+FIELD = "must be true or false|activation must be null|must be a whole number|must be two whole numbers"
+RESIDUAL = "a residual layer is|cannot add|the last layer of a block"
+WRONG_CODES = "scale|zero|codes of|no codes|the codes must have|the largest code"
+METADATA = "metadata must be exactly|name"
+# What messages say of each kind of damage.
+TOPOLOGY = "must have exactly|layers must be a list"
+PREPROCESSING = "lists for numbers|images are|mean and scale must|rotated must be|the only known"
+FIELD = "must be true or false|activation must be null|must be a whole number|must be two whole numbers"
+RESIDUAL = "a residual layer is|cannot add|the last layer of a block"
+WRONG_CODES = "scale|zero|codes of|no codes|the codes must have|the largest code"
+METADATA = "metadata must be exactly|name"
 SECOND = [
-    ("network-schema", text("schema", "1.0")),
-    ("topology", text("schema", "1")),
-    ("topology", lambda t, m, topology: topology["preprocessing"].pop("dtype")),
+    ("use the version that wrote it", text("schema", "1.0")),
+    (TOPOLOGY, text("schema", "1")),
+    (TOPOLOGY, lambda t, m, topology: topology["preprocessing"].pop("dtype")),
     *(
-        ("preprocessing", lambda t, m, topology, change=change: topology["preprocessing"].update(change))
+        (PREPROCESSING, lambda t, m, topology, change=change: topology["preprocessing"].update(change))
         for change in (
             {"shape": [8, 8]}, {"shape": [8, 9, 3]}, {"shape": [8, 8, [3]]}, {"shape": 8}, {"shape": {}},
             {"shape": [8, 8.0, 3]}, {"mean": 5.0}, {"mean": [1.0, 2.0]}, {"mean": [1.0, 2.0, 3]},
@@ -142,32 +158,32 @@ SECOND = [
             {"dtype": "float32"}, {"dtype": 5}, {"resize": []}, {"resize": "none"},
         )
     ),
-    ("digest", lambda t, m, topology: topology["preprocessing"].update(mean=[1.0, 2.0, 4.0])),
+    ("stored with it", lambda t, m, topology: topology["preprocessing"].update(mean=[1.0, 2.0, 4.0])),
 ]  # fmt: skip
 
 
 THIRD = [
-    ("topology", text("schema", "1")),
-    ("topology", text("schema", "2")),
+    (TOPOLOGY, text("schema", "1")),
+    (TOPOLOGY, text("schema", "2")),
     *(
-        ("preprocessing", lambda t, m, topology, value=value: topology["preprocessing"].update(rotated=value))
+        (PREPROCESSING, lambda t, m, topology, value=value: topology["preprocessing"].update(rotated=value))
         for value in (1, 0.0, "true", [], None)
     ),
-    ("digest", lambda t, m, topology: topology["preprocessing"].update(rotated=False)),
-    ("digest", lambda t, m, topology: topology["preprocessing"].pop("rotated")),
-    ("topology", lambda t, m, topology: topology["preprocessing"].update(turned=True)),
-    ("topology", lambda t, m, topology: topology["preprocessing"].pop("mean")),
-    ("topology", lambda t, m, topology: topology.update(preprocessing=[])),
+    ("stored with it", lambda t, m, topology: topology["preprocessing"].update(rotated=False)),
+    ("stored with it", lambda t, m, topology: topology["preprocessing"].pop("rotated")),
+    (TOPOLOGY, lambda t, m, topology: topology["preprocessing"].update(turned=True)),
+    (TOPOLOGY, lambda t, m, topology: topology["preprocessing"].pop("mean")),
+    (TOPOLOGY, lambda t, m, topology: topology.update(preprocessing=[])),
 ]
 
 
 @each("spec", ROTATED)
-@each(("code", "change"), THIRD)
-def test_each_broken_late_field_is_refused_by_its_own_name(code, change, spec):
+@each(("fact", "change"), THIRD)
+def test_each_broken_late_field_is_refused_for_what_is_wrong(fact, change, spec):
     network = replace(make_network(), input=spec)
     with pytest.raises(InputError) as caught:
         decode_network(*decode(edited(change, network)), "net.safetensors")
-    assert caught.value.code == code and "\n" not in str(caught.value)
+    assert re.search(fact, str(caught.value)) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", UNBOUNDED)
@@ -188,93 +204,96 @@ def test_a_dense_convolution_behind_the_first_needs_the_third_schema_and_no_late
 
 
 LATE_LAYERS = [
-    ("layer-field", field("activation", "swish")),
-    ("layer-field", field("activation", 1)),
-    ("layer-field", field("activation", ["relu"])),
-    ("layer-field", field("activation", "relu6")),
-    ("layer-field", field("shortcut", 1)),
-    ("layer-field", field("max_pool", "yes")),
-    ("layer-residual", field("activation", "hard-swish")),
-    ("topology", field("gate", True)),
-    ("topology", lambda t, m, topology: topology["layers"][1].pop("residual")),
-    ("digest", field("activation", "relu")),
+    (FIELD, field("activation", "swish")),
+    (FIELD, field("activation", 1)),
+    (FIELD, field("activation", ["relu"])),
+    (FIELD, field("activation", "relu6")),
+    (FIELD, field("shortcut", 1)),
+    (FIELD, field("max_pool", "yes")),
+    (RESIDUAL, field("activation", "hard-swish")),
+    (TOPOLOGY, field("gate", True)),
+    (TOPOLOGY, lambda t, m, topology: topology["layers"][1].pop("residual")),
+    ("stored with it", field("activation", "relu")),
 ]
 
 
-@each(("code", "change"), LATE_LAYERS)
-def test_each_broken_late_field_of_a_layer_is_refused_by_its_own_name(code, change):
+@each(("fact", "change"), LATE_LAYERS)
+def test_each_broken_late_field_of_a_layer_is_refused_for_what_is_wrong(fact, change):
     network = replace(make_network(), input=ROTATED[0])
     with pytest.raises(InputError) as caught:
         decode_network(*decode(edited(change, network)), "net.safetensors")
-    assert caught.value.code == code and "\n" not in str(caught.value)
+    assert re.search(fact, str(caught.value)) and "\n" not in str(caught.value)
 
 
-@each(("code", "change"), SECOND)
-def test_each_broken_input_is_refused_by_its_own_name(code, change):
+@each(("fact", "change"), SECOND)
+def test_each_broken_input_is_refused_for_what_is_wrong(fact, change):
     network = replace(make_network(), input=SPECS[0])
     with pytest.raises(InputError) as caught:
         decode_network(*decode(edited(change, network)), "net.safetensors")
-    assert caught.value.code == code and "\n" not in str(caught.value)
+    assert re.search(fact, str(caught.value)) and "\n" not in str(caught.value)
 
 
 @each(
-    ("code", "change"),
+    ("fact", "change"),
     [
-        ("network-kind", lambda t, m, topology: m.clear()),
-        ("network-kind", text("kind", "other")),
-        ("network-schema", text("schema", "5")),
-        ("topology", text("schema", "2")),
-        ("topology", lambda t, m, topology: topology["preprocessing"].update(shape=[8, 8, 3])),
-        ("preprocessing", lambda t, m, topology: topology["preprocessing"].update(mean=[127.5] * 3)),
-        ("network-metadata", lambda t, m, topology: m.pop("digest")),
-        ("network-metadata", lambda t, m, topology: m.pop("topology")),
-        ("network-metadata", text("extra", "1")),
-        ("network-metadata", text("name", "x" * 101)),
-        ("network-metadata", text("name", "a\x1b[2J")),
-        ("digest", text("digest", "0" * 64)),
-        ("digest", put("stem.weight", 1)),
-        ("digest", put("stem.bias", 1)),
-        ("digest", put("block0.project.scale", 1)),
-        ("digest", lambda t, m, topology: topology["layers"][0].update(relu6=False)),
-        ("layer-residual", field("relu6", True)),
-        ("array-not-finite", put("stem.bias", np.nan)),
-        ("array-not-finite", put("block0.project.scale", np.inf)),
-        ("scale-not-positive", put("stem.scale", -1)),
-        ("tensor-missing", lambda t, m, topology: t.pop("stem.bias")),
-        ("tensor-unknown", lambda t, m, topology: t.update(other=np.zeros(1, np.int8))),
-        ("array-shape", lambda t, m, topology: t.update({"stem.bias": np.zeros(5, np.float32)})),
-        ("array-shape", lambda t, m, topology: t.pop("stem.scale")),
-        ("json-invalid", lambda t, m, topology: m.update(topology="")),
-        ("json-number", lambda t, m, topology: m.update(topology="[NaN]")),
-        ("json-number", lambda t, m, topology: m.update(topology=f"[{'9' * 5000}]")),
-        ("json-too-deep", lambda t, m, topology: m.update(topology="[" * 10_000)),
-        ("json-duplicate-key", lambda t, m, topology: m.update(topology='{"a":1,"a":2}')),
-        ("topology", lambda t, m, topology: m.update(topology="5")),
-        ("topology", lambda t, m, topology: topology.update(more=1)),
-        ("topology", lambda t, m, topology: topology.update(layers={})),
-        ("topology", lambda t, m, topology: topology["layers"][0].pop("block")),
-        ("topology", lambda t, m, topology: topology["layers"].append(None)),
-        ("topology", lambda t, m, topology: topology.update(preprocessing=[])),
-        ("network-size", lambda t, m, topology: topology.update(layers=[])),
-        ("layer-name", field("name", "../escape")),
-        ("layer-name", field("name", ["stem"])),
-        ("layer-kind", field("kind", {"a": 1})),
-        ("layer-field", field("cout", 10**17)),
-        ("layer-field", field("in_hw", [4, [4]])),
-        ("layer-field", field("in_hw", 4)),
-        ("layer-chain", field("cin", 8)),
-        ("layer-size", field("out_hw", [3, 3])),
-        ("layer-residual", field("cout", 8)),
-        ("preprocessing", lambda t, m, topology: topology["preprocessing"].update(size=16)),
-        ("preprocessing", lambda t, m, topology: m.update(topology=m["topology"].replace("127.5", "1e999"))),
-        ("preprocessing", lambda t, m, topology: topology["preprocessing"].update(scale="x")),
-        ("preprocessing", lambda t, m, topology: topology["preprocessing"].update(resize={})),
+        ("^file-kind: .* is not a network of ours", lambda t, m, topology: m.clear()),
+        ("^file-kind: .* is not a network of ours", text("kind", "other")),
+        ("use the version that wrote it", text("schema", "5")),
+        (TOPOLOGY, text("schema", "2")),
+        (TOPOLOGY, lambda t, m, topology: topology["preprocessing"].update(shape=[8, 8, 3])),
+        (PREPROCESSING, lambda t, m, topology: topology["preprocessing"].update(mean=[127.5] * 3)),
+        (METADATA, lambda t, m, topology: m.pop("digest")),
+        (METADATA, lambda t, m, topology: m.pop("topology")),
+        (METADATA, text("extra", "1")),
+        (METADATA, text("name", "x" * 101)),
+        (METADATA, text("name", "a\x1b[2J")),
+        ("stored with it", text("digest", "0" * 64)),
+        ("stored with it", put("stem.weight", 1)),
+        ("stored with it", put("stem.bias", 1)),
+        ("stored with it", put("block0.project.scale", 1)),
+        ("stored with it", lambda t, m, topology: topology["layers"][0].update(relu6=False)),
+        (RESIDUAL, field("relu6", True)),
+        ("^network-not-finite: .*NaN or infinite", put("stem.bias", np.nan)),
+        ("^network-not-finite: .*NaN or infinite", put("block0.project.scale", np.inf)),
+        ("a weight scale is", put("stem.scale", -1)),
+        ("is missing|are missing|must have channels and values", lambda t, m, topology: t.pop("stem.bias")),
+        (
+            "belong to no layer|is no part of a delta",
+            lambda t, m, topology: t.update(other=np.zeros(1, np.int8)),
+        ),
+        ("must be", lambda t, m, topology: t.update({"stem.bias": np.zeros(5, np.float32)})),
+        ("must be", lambda t, m, topology: t.pop("stem.scale")),
+        ("not JSON", lambda t, m, topology: m.update(topology="")),
+        (NUMBER, lambda t, m, topology: m.update(topology="[NaN]")),
+        (NUMBER, lambda t, m, topology: m.update(topology=f"[{'9' * 5000}]")),
+        ("nested too deeply", lambda t, m, topology: m.update(topology="[" * 10_000)),
+        ("a key occurs twice", lambda t, m, topology: m.update(topology='{"a":1,"a":2}')),
+        (TOPOLOGY, lambda t, m, topology: m.update(topology="5")),
+        (TOPOLOGY, lambda t, m, topology: topology.update(more=1)),
+        (TOPOLOGY, lambda t, m, topology: topology.update(layers={})),
+        (TOPOLOGY, lambda t, m, topology: topology["layers"][0].pop("block")),
+        (TOPOLOGY, lambda t, m, topology: topology["layers"].append(None)),
+        (TOPOLOGY, lambda t, m, topology: topology.update(preprocessing=[])),
+        ("a network has 1 to", lambda t, m, topology: topology.update(layers=[])),
+        ("a layer name must be", field("name", "../escape")),
+        ("a layer name must be", field("name", ["stem"])),
+        ("^unsupported: .*is not supported", field("kind", {"a": 1})),
+        (FIELD, field("cout", 10**17)),
+        (FIELD, field("in_hw", [4, [4]])),
+        (FIELD, field("in_hw", 4)),
+        ("takes", field("cin", 8)),
+        ("must be", field("out_hw", [3, 3])),
+        (RESIDUAL, field("cout", 8)),
+        (PREPROCESSING, lambda t, m, topology: topology["preprocessing"].update(size=16)),
+        (PREPROCESSING, lambda t, m, topology: m.update(topology=m["topology"].replace("127.5", "1e999"))),
+        (PREPROCESSING, lambda t, m, topology: topology["preprocessing"].update(scale="x")),
+        (PREPROCESSING, lambda t, m, topology: topology["preprocessing"].update(resize={})),
     ],
 )
-def test_each_broken_network_is_refused_by_its_own_name(code, change):
+def test_each_broken_network_is_refused_for_what_is_wrong(fact, change):
     with pytest.raises(InputError) as caught:
         decode_network(*decode(edited(change)), "net.safetensors")
-    assert caught.value.code == code and "\n" not in str(caught.value)
+    assert re.search(fact, str(caught.value)) and "\n" not in str(caught.value)
 
 
 CODES = Quantisation((Codes(6 / 255, -128), Codes(0.1 / 3, 5)), (None, Codes(1e-3, -128)))
@@ -303,37 +322,37 @@ GOOD = [0.1, 0]
 
 
 @each(
-    ("code", "change"),
+    ("fact", "change"),
     [
-        ("network-metadata", lambda t, metadata, topology: metadata.pop("codes")),
-        *(("network-metadata", text("schema", old)) for old in "123"),
-        ("json-invalid", text("codes", "")),
-        ("json-number", text("codes", '{"outputs":[[NaN,0],[1.0,0]],"sums":[null,[1.0,0]]}')),
-        ("json-duplicate-key", text("codes", '{"sums":[],"sums":[]}')),
-        *(("network-codes", text("codes", rows)) for rows in ("[]", "{}", "5", "null", '{"outputs":[]}')),
-        ("network-codes", codes(more=[])),
-        *(("network-codes", codes(outputs=rows)) for rows in ([], [GOOD], [GOOD, GOOD, GOOD], None, 5, "ab")),
+        (METADATA, lambda t, metadata, topology: metadata.pop("codes")),
+        *((METADATA, text("schema", old)) for old in "123"),
+        ("not JSON", text("codes", "")),
+        (NUMBER, text("codes", '{"outputs":[[NaN,0],[1.0,0]],"sums":[null,[1.0,0]]}')),
+        ("a key occurs twice", text("codes", '{"sums":[],"sums":[]}')),
+        *((WRONG_CODES, text("codes", rows)) for rows in ("[]", "{}", "5", "null", '{"outputs":[]}')),
+        (WRONG_CODES, codes(more=[])),
+        *((WRONG_CODES, codes(outputs=rows)) for rows in ([], [GOOD], [GOOD, GOOD, GOOD], None, 5, "ab")),
         *(
-            ("network-codes", codes(outputs=[[6 / 255, -128], pair]))
+            (WRONG_CODES, codes(outputs=[[6 / 255, -128], pair]))
             for pair in (
                 None, [], [0.1], [0.1, 0, 0], [0.0, 0], [-0.1, 0], [1e-300, 0], [1e300, 0], [1, 0],
                 [0.1, 0.0], [0.1, 128], [0.1, -129], [0.1, True], [True, 0], ["0.1", 0], [[0.1], 0],
                 [0.1, None], {"scale": 0.1, "zero": 0}, [10**13, 0],
             )
         ),
-        ("network-codes", text("codes", '{"outputs":[[1e999,-128],[1.0,0]],"sums":[null,[1.0,0]]}')),
-        ("network-codes", codes(outputs=[[6 / 255, -127], GOOD])),
-        ("network-codes", codes(outputs=[[6.1 / 255, -128], GOOD])),
-        ("network-codes", codes(sums=[None, None])),
-        ("network-codes", codes(sums=[GOOD, GOOD])),
-        ("network-codes", codes(sums=[None, [0.1, 200]])),
-        ("network-codes", codes(sums=[None])),
+        (WRONG_CODES, text("codes", '{"outputs":[[1e999,-128],[1.0,0]],"sums":[null,[1.0,0]]}')),
+        (WRONG_CODES, codes(outputs=[[6 / 255, -127], GOOD])),
+        (WRONG_CODES, codes(outputs=[[6.1 / 255, -128], GOOD])),
+        (WRONG_CODES, codes(sums=[None, None])),
+        (WRONG_CODES, codes(sums=[GOOD, GOOD])),
+        (WRONG_CODES, codes(sums=[None, [0.1, 200]])),
+        (WRONG_CODES, codes(sums=[None])),
     ],
 )  # fmt: skip
-def test_broken_codes_are_refused_by_their_own_name(code, change):
+def test_broken_codes_are_refused_for_what_is_wrong(fact, change):
     with pytest.raises(InputError) as caught:
         decode_network(*decode(edited(change, replace(make_network(), quantisation=CODES))))
-    assert caught.value.code == code and "\n" not in str(caught.value)
+    assert re.search(fact, str(caught.value)) and "\n" not in str(caught.value)
 
 
 def test_a_network_that_int8_programs_cannot_run_has_no_codes():
@@ -341,7 +360,7 @@ def test_a_network_that_int8_programs_cannot_run_has_no_codes():
         network = toy(name)
         some = tuple(Codes(0.1, -128) for _ in network.layers)
         sums = tuple(Codes(0.1, 0) if layer.adds else None for layer in network.layers)
-        with pytest.raises(InputError, match="network-codes"):
+        with pytest.raises(InputError, match="file-damaged"):
             check_network(replace(network, quantisation=Quantisation(some, sums)))
 
 
@@ -361,7 +380,7 @@ def test_load_backbone_says_what_it_supports(tmp_path):
     (tmp_path / "a.onnx").write_bytes(b"x")
     with pytest.raises(InputError, match=r"is an ONNX model; import it first") as caught:
         load_backbone(tmp_path / "a.onnx")
-    assert caught.value.code == "backbone-kind"
+    assert caught.value.code == "file-kind"
     with pytest.raises(InputError) as caught:
         load_backbone(tmp_path / "missing.pkl")
     assert caught.value.code == "file-missing"

@@ -114,7 +114,7 @@ def test_a_new_image_is_read_and_an_old_one_never(delta):
     found = continued_episode(delta, watched, ("new",))
     adapt(NETWORK, found, BUDGET, continued_policy(delta), device=ONE, force=True)
     assert set(read) == set(range(SHOTS))
-    with pytest.raises(InputError, match="picture-missing"):
+    with pytest.raises(InputError, match="file-missing"):
         found.support.image(SHOTS, 16)
 
 
@@ -176,7 +176,7 @@ def test_the_replay_memory_is_of_the_bytes_of_the_budget():
 
 def test_training_from_the_image_on_can_remember_only_images():
     recipe = replace(RECIPE, updates=(Update(0, (1,)),), rates=((1e-3, 1e-3),))
-    with pytest.raises(UsageError, match="replay-images"):
+    with pytest.raises(UsageError, match="unsupported"):
         adapted(recipe=recipe)
 
 
@@ -198,41 +198,41 @@ def test_features_of_another_shape_are_refused(delta):
     memory = delta.replay
     narrow = replace(memory, codes=memory.codes[..., :3])
     for wrong in (narrow, *(replace(memory, layer=layer) for layer in (7, 9, 900))):
-        with pytest.raises(InputError, match="delta-shape: the replay memory holds"):
+        with pytest.raises(InputError, match="file-damaged: the replay memory holds"):
             Predictor(NETWORK, replace(delta, replay=wrong))
 
 
 def test_a_recipe_in_a_delta_is_checked(delta):
     for facts in ({}, {**delta.report["recipe"], "steps": -1}, []):
-        with pytest.raises(InputError, match="delta-metadata"):
+        with pytest.raises(InputError, match="file-damaged"):
             continued_policy(replace(delta, report={**delta.report, "recipe": facts}))
 
 
 REPLAYS = {
-    "no labels": (lambda t: t.pop("replay.labels"), "tensor-missing"),
-    "no layer": (lambda t: t.pop("replay.layer"), "tensor-missing"),
-    "one tensor more": (lambda t: t.update({"replay.more": t["replay.layer"]}), "tensor-unknown"),
-    "codes as floats": (lambda t: t.update({"replay.codes": t["replay.codes"].astype("f4")}), "delta-replay"),
-    "codes in a row": (lambda t: t.update({"replay.codes": t["replay.codes"].reshape(-1)}), "delta-replay"),
+    "no labels": (lambda t: t.pop("replay.labels"), "file-damaged"),
+    "no layer": (lambda t: t.pop("replay.layer"), "file-damaged"),
+    "one tensor more": (lambda t: t.update({"replay.more": t["replay.layer"]}), "file-damaged"),
+    "codes as floats": (lambda t: t.update({"replay.codes": t["replay.codes"].astype("f4")}), "file-damaged"),
+    "codes in a row": (lambda t: t.update({"replay.codes": t["replay.codes"].reshape(-1)}), "file-damaged"),
     "no images": (
         lambda t: t.update({f"replay.{n}": t[f"replay.{n}"][:0] for n in ("codes", "ranges", "labels")}),
-        "delta-replay",
+        "file-damaged",
     ),
     "images of no size": (
         lambda t: t.update({"replay.codes": t["replay.codes"][:, :0].copy()}),
-        "delta-replay",
+        "file-damaged",
     ),
-    "one label less": (lambda t: t.update({"replay.labels": t["replay.labels"][1:].copy()}), "delta-replay"),
-    "a label too many": (lambda t: t["replay.labels"].__setitem__(0, 4), "delta-replay"),
-    "a label below 0": (lambda t: t["replay.labels"].__setitem__(0, -1), "delta-replay"),
+    "one label less": (lambda t: t.update({"replay.labels": t["replay.labels"][1:].copy()}), "file-damaged"),
+    "a label too many": (lambda t: t["replay.labels"].__setitem__(0, 4), "file-damaged"),
+    "a label below 0": (lambda t: t["replay.labels"].__setitem__(0, -1), "file-damaged"),
     "labels in two rows": (
         lambda t: t.update({"replay.labels": t["replay.labels"].reshape(2, -1)}),
-        "delta-replay",
+        "file-damaged",
     ),
-    "a step below 0": (lambda t: t["replay.ranges"].__setitem__((0, 1), -1), "delta-replay"),
+    "a step below 0": (lambda t: t["replay.ranges"].__setitem__((0, 1), -1), "file-damaged"),
     "an infinite range": (lambda t: t["replay.ranges"].__setitem__((0, 1), np.inf), "delta-not-finite"),
-    "the image itself": (lambda t: t["replay.layer"].__setitem__(0, 0), "delta-replay"),
-    "two layers": (lambda t: t.update({"replay.layer": np.array([6, 6], np.int32)}), "delta-replay"),
+    "the image itself": (lambda t: t["replay.layer"].__setitem__(0, 0), "file-damaged"),
+    "two layers": (lambda t: t.update({"replay.layer": np.array([6, 6], np.int32)}), "file-damaged"),
 }
 
 
@@ -296,7 +296,7 @@ def test_python_adapts_again_to_names_and_paths(delta, tmp_path):
 def test_a_plan_is_for_what_is_kept(delta):
     plan = adapt(NETWORK, episode(), BUDGET, policy(), device=ONE, force=True).plan
     with pytest.raises(
-        InputError, match=r"plan-task: .* features of 4 images of each class to keep, here are"
+        InputError, match=r"run-mismatch: .* features of 4 images of each class to keep, here are"
     ):
         adapt(NETWORK, episode(replay=0), BUDGET, plan, device=ONE)
     again = adapt(

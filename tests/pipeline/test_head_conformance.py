@@ -272,7 +272,7 @@ BROKEN = {
         "declares other buffers when asked again",
     ),
     "state in no tensor": (Forgetful(), "does not come back from a delta file as it was"),
-    "does not know itself": (head_of(problem=lambda self: "no head"), "is refused .*delta-head: .*no head"),
+    "does not know itself": (head_of(problem=lambda self: "no head"), "is refused .*file-damaged: .*no head"),
 }
 
 

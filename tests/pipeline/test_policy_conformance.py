@@ -95,25 +95,25 @@ BROKEN = {
     "grows as its share falls": (limited(grows, shrinks=True), "less share, more numbers"),
     "cannot use a large budget": (
         limited(fails_when_rich),
-        "is refused at .* said to be enough: memory-budget",
+        "is refused at .* said to be enough: budget-too-small",
     ),
-    "names a layer that is none": (limited(lambda *a: plain((Update(99, (0,)),))), "bad-recipe: layers"),
+    "names a layer that is none": (limited(lambda *a: plain((Update(99, (0,)),))), "usage: layers"),
     "has too few rates": (
         limited(lambda *a: replace(plain(whole(LAST)), rates=())),
-        "bad-recipe: 0 pairs of learning rates",
+        "usage: 0 pairs of learning rates",
     ),
     "names one share of falling rates": (
         limited(lambda *a: replace(plain(whole(LAST)), decay=0.5)),
-        "bad-recipe: decay is 0.5",
+        "usage: decay is 0.5",
     ),
     "trains in no step": (limited(lambda *a: replace(plain(whole(LAST)), steps=0)), "trained in 0 steps"),
     "changes images by no ranges": (
         limited(lambda *a: replace(plain(whole(LAST)), options=StepOptions(augmentation=(1.5, 0.1, 1.2)))),
-        r"bad-recipe: augmentation is \(1.5, 0.1, 1.2\)",
+        r"usage: augmentation is \(1.5, 0.1, 1.2\)",
     ),
     "makes images smaller than smaller": (
         limited(lambda *a: replace(plain(whole(LAST)), options=StepOptions(augmentation=Ranges(zoom=0.8)))),
-        "bad-recipe: augmentation is Ranges.*zoom=0.8",
+        "usage: augmentation is Ranges.*zoom=0.8",
     ),
     "raises an error of its own": (limited(divides_by_zero), "raises ZeroDivisionError at its MAC budgets"),
     "goes by another name": (limited(lambda *a: plain(whole(LAST), "other")), "calls its recipe other"),

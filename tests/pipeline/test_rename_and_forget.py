@@ -171,7 +171,9 @@ def test_nothing_in_the_file_of_a_delta_names_a_forgotten_class(delta):
 
 def test_two_classes_must_remain(delta):
     two = forget(forget(delta, "toy 0"), "toy 1")
-    with pytest.raises(InputError, match="one-class: the delta has 2 classes, and at least 2 must remain"):
+    with pytest.raises(
+        InputError, match="too-few-classes: the delta has 2 classes, and at least 2 must remain"
+    ):
         forget(two, "toy 2")
 
 

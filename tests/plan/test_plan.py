@@ -95,15 +95,15 @@ def refused(plan, network=NETWORK, task=TASK, budget=None):
 def test_a_plan_for_another_network_task_or_budget_is_refused_with_a_remedy():
     plan = plan_of()
     other = refused(plan, toy_network(seed=1))
-    assert isinstance(other, InputError) and other.code == "plan-network" and "make one" in other.message
+    assert isinstance(other, InputError) and other.code == "backbone-mismatch" and "make one" in other.message
     for task in (TaskShape(13, 3, 12), TaskShape(12, 4, 12), TaskShape(12, 3, 11)):
         error = refused(plan, task=task)
-        assert error.code == "plan-task" and f"{task.n_support} support images" in error.message
+        assert error.code == "run-mismatch" and f"{task.n_support} support images" in error.message
     need = plan.cost.arena
     memory = refused(plan, budget=Budget(need - 1, 0.5))
     assert isinstance(memory, BudgetError) and memory.smallest == need and f"--budget {need}" in str(memory)
     macs = refused(plan, budget=Budget(10**6, 0.01))
-    assert isinstance(macs, BudgetError) and macs.code == "macs-budget"
+    assert isinstance(macs, BudgetError) and macs.code == "budget-too-small"
     enough = float(str(macs).split("--macs ")[1].split("%")[0]) / 100
     Planner(NETWORK, TASK, plan, Budget(need, enough)).probe()
 
@@ -137,9 +137,9 @@ def test_a_file_that_ends_early_is_refused(tmp_path):
     data = path.read_bytes()
     for length in range(1, len(data) - 2, 7):
         path.write_bytes(data[:length])
-        with pytest.raises(InputError, match="plan-broken"):
+        with pytest.raises(InputError, match="file-damaged"):
             load_plan(path)
     for other in (b"[]", b"{}", b"null", b'{"version": 2}', b"[" * 10**5, b"\xff\xfe"):
         path.write_bytes(other)
-        with pytest.raises(InputError, match="plan-broken"):
+        with pytest.raises(InputError, match="file-damaged"):
             load_plan(path)

@@ -250,7 +250,7 @@ def test_a_policy_that_breaks_its_mac_budget_is_refused_with_the_figure_that_wor
     policy = Policy("greedy", lambda *a: greedy, "")
     with pytest.raises(BudgetError) as caught:
         Planner(NETWORK, TASKS[0], policy, Budget(10**7)).plan(None)
-    assert caught.value.code == "macs-budget"
+    assert caught.value.code == "budget-too-small"
     percent = int(str(caught.value).split("--macs ")[1].split("%")[0])
     assert Planner(NETWORK, TASKS[0], policy, Budget(10**7, percent / 100)).plan(None).recipe == greedy
 
@@ -264,7 +264,7 @@ def test_the_mac_budget_is_kept_by_the_steps_of_a_plan_too_small_for_the_share_o
     planner = Planner(NETWORK, TaskShape(60, 2), policy, budget)
     assert planner.plan(None).resources.step_queries == 50
     monkeypatch.setattr("tinytrain.planner.planner.candidates", lambda *a: [Resources(0, 1, 1, 2, 2)])
-    with pytest.raises(BudgetError, match="macs-budget"):
+    with pytest.raises(BudgetError, match="budget-too-small"):
         planner.plan(None)
 
 

@@ -139,24 +139,23 @@ def test_predictions_with_the_file_are_those_of_the_adaptation(network):
 
 
 DAMAGES = {
-    "inputs that fall": (lambda t: t.update({"6.weight.inputs": t["6.weight.inputs"][::-1].copy()}), "slice"),
-    "no inputs": (lambda t: t.update({"6.weight.inputs": t["6.weight.inputs"][:0]}), "slice"),
-    "inputs as floats": (lambda t: t.update({"6.weight.inputs": np.ones(5, np.float32)}), "slice"),
-    "more inputs than rows": (lambda t: t.update({"6.weight.inputs": np.arange(6, dtype="i4")}), "slice"),
-    "inputs alone": (lambda t: t.pop("6.weight.values") is None or t.pop("6.weight.channels"), "missing"),
-    "inputs of a bias": (lambda t: t.update({"6.bias.inputs": t["6.weight.inputs"]}), "unknown"),
+    "inputs that fall": (lambda t: t.update({"6.weight.inputs": t["6.weight.inputs"][::-1].copy()}), "rise"),
+    "no inputs": (lambda t: t.update({"6.weight.inputs": t["6.weight.inputs"][:0]}), "a row of"),
+    "inputs as floats": (lambda t: t.update({"6.weight.inputs": np.ones(5, np.float32)}), "a row of"),
+    "more inputs than rows": (lambda t: t.update({"6.weight.inputs": np.arange(6, dtype="i4")}), "5 rows"),
+    "inputs alone": (lambda t: t.pop("6.weight.values") is None or t.pop("6.weight.channels"), "must have"),
+    "inputs of a bias": (lambda t: t.update({"6.bias.inputs": t["6.weight.inputs"]}), "is no part of"),
 }
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_damaged_inputs_are_refused_by_their_own_name(delta, name):
-    damage, code = DAMAGES[name]
+def test_damaged_inputs_are_refused_for_what_is_wrong(delta, name):
+    damage, fact = DAMAGES[name]
     tensors, metadata = decode(encode_delta(delta))
     tensors = dict(tensors)
     damage(tensors)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=fact):
         decode_delta(*decode(encode(tensors, metadata)))
-    assert caught.value.code.endswith(code)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +165,7 @@ def test_damaged_inputs_are_refused_by_their_own_name(delta, name):
 )
 def test_inputs_that_do_not_fit_the_backbone_are_refused(network, delta, layer, inputs, rows):
     bad = Slice(layer, "weight", np.zeros(1, "i4"), np.zeros((rows, 1), "f"), np.array(inputs, "i4"))
-    with pytest.raises(InputError, match="delta-shape"):
+    with pytest.raises(InputError, match="file-damaged"):
         apply(network, replace(delta, slices=(bad,)))
 
 
@@ -187,7 +186,7 @@ def test_inputs_that_do_not_fit_the_backbone_are_refused(network, delta, layer, 
     ],
 )
 def test_updates_that_a_network_cannot_follow_are_refused(updates):
-    with pytest.raises(UsageError, match="bad-recipe"):
+    with pytest.raises(UsageError, match="usage"):
         check_updates(toy("blocks"), updates)
 
 

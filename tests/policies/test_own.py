@@ -73,11 +73,11 @@ def test_a_matrix_compares_an_own_policy_with_others_and_runs_it_anew_when_its_f
 
 
 @pytest.mark.parametrize("text, words", [
-    ("mypaper.py:missing", "unknown-policy: mypaper.py has no Policy called missing"),
+    ("mypaper.py:missing", "unknown-name: mypaper.py has no Policy called missing"),
     ("mypaper.py:number", "no Policy called number, but int"),
     ("broken.py:mine", r"broken.py cannot be executed \(ZeroDivisionError: "),
     ("gone.py:mine", "file-missing"),
-    ("none+mypaper.py:mine", "unknown-head: mypaper.py has no HeadMethod called mine"),
+    ("none+mypaper.py:mine", "unknown-name: mypaper.py has no HeadMethod called mine"),
     ("none+mypaper.py:my_head", "another head is called 'lda'"),
     ("mypaper.py:mine@0000000000000000", "has changed since the run began"),
 ])  # fmt: skip

@@ -301,7 +301,7 @@ def test_a_policy_with_a_head_changes_nothing_else(name):
     assert policy.with_head("cosine").name == f"{name}+cosine"
 
 
-@pytest.mark.parametrize("name, code", [("none+lad", "unknown-head"), ("nnoe+lda", "unknown-policy")])
+@pytest.mark.parametrize("name, code", [("none+lad", "unknown-name"), ("nnoe+lda", "unknown-name")])
 def test_a_mistyped_part_of_policy_and_head_is_named(name, code):
     with pytest.raises(UsageError, match="did you mean") as caught:
         find_policy(name)

@@ -67,39 +67,39 @@ COMPUTED = {
 }  # fmt: skip
 REFUSED = {
     "a shortcut that is a sum already": (
-        "layer-residual",
+        "file-damaged",
         (STEM, ("conv", 8, 3, 1, True, 1, False), ("pointwise", 8, 1, 1, False, 1, True, "shortcut")),
     ),
     "a shortcut to fewer pixels": (
-        "layer-residual",
+        "file-damaged",
         (STEM, ("conv", 6, 3, 2, True, 1, False), ("pointwise", 6, 1, 1, False, 1, False, "shortcut")),
     ),
     "a depthwise shortcut": (
-        "layer-residual",
+        "file-damaged",
         (STEM, ("pointwise", 8, 1, 1, True, 1, False), ("depthwise", 8, 3, 1, False, 1, False, "shortcut")),
     ),
-    "max pooling without an activation": ("layer-kind", (("conv", 8, 3, 2, False, 0, False, "max_pool"),)),
+    "max pooling without an activation": ("unsupported", (("conv", 8, 3, 2, False, 0, False, "max_pool"),)),
     "max pooling behind a sum": (
-        "layer-residual",
+        "file-damaged",
         (STEM, ("conv", 8, 3, 1, False, 1, True, "relu", "max_pool")),
     ),
-    "hard-swish behind a sum": ("layer-residual", (STEM, ("conv", 8, 3, 1, False, 1, True, "hard-swish"))),
+    "hard-swish behind a sum": ("file-damaged", (STEM, ("conv", 8, 3, 1, False, 1, True, "hard-swish"))),
     "a hard sigmoid elsewhere": (
-        "layer-kind",
+        "unsupported",
         (STEM, ("pointwise", 8, 1, 1, False, 1, False, "hard-sigmoid")),
     ),
     "a squeeze without excitation": (
-        "layer-kind",
+        "unsupported",
         (STEM, ("squeeze", 8, 1, 1, True, 1, False), ("pointwise", 8, 1, 1, False, 1, False)),
     ),
-    "a squeeze at the end": ("layer-kind", (STEM, ("squeeze", 8, 1, 1, True, 1, False))),
+    "a squeeze at the end": ("unsupported", (STEM, ("squeeze", 8, 1, 1, True, 1, False))),
     "an excitation of other channels": (
-        "layer-kind",
+        "unsupported",
         (STEM, ("squeeze", 8, 1, 1, True, 1, False), ("excite", 4, 1, 1, False, 1, False, "hard-sigmoid")),
     ),
-    "no stem": ("layer-kind", (("pointwise", 4, 1, 1, True, 0, False),)),
-    "relu6 behind a sum": ("layer-residual", (STEM, ("pointwise", 8, 1, 1, True, 1, True))),
-    "an addition to a depthwise layer": ("layer-residual", (STEM, ("depthwise", 8, 3, 1, False, 1, True))),
+    "no stem": ("unsupported", (("pointwise", 4, 1, 1, True, 0, False),)),
+    "relu6 behind a sum": ("file-damaged", (STEM, ("pointwise", 8, 1, 1, True, 1, True))),
+    "an addition to a depthwise layer": ("file-damaged", (STEM, ("depthwise", 8, 3, 1, False, 1, True))),
 }
 
 

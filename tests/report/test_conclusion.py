@@ -199,7 +199,7 @@ def test_nothing_makes_a_conclusion_longer_than_eight_lines_or_wider_than_asked_
 
 
 def test_a_warning_is_shown_without_the_code_that_scripts_read():
-    facts = report(warnings=["skipped picture-broken: 'a.jpg' is cut: 3 bytes", "class 'a': few"])
+    facts = report(warnings=["skipped image-unreadable: 'a.jpg' is cut: 3 bytes", "class 'a': few"])
     assert conclude(facts)[2] == "warnings    2: skipped 'a.jpg' is cut: 3 bytes; class 'a': few"
 
 

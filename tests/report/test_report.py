@@ -18,6 +18,7 @@ from tinytrain.backbones.catalogue import SHIPPED
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import BudgetError, UsageError
 from tinytrain.base.random_streams import rng_for
+from tinytrain.base.schema import OLD_KEYS, with_old_keys
 from tinytrain.datasets import sample_episode
 from tinytrain.datasets.generated.leaves import leaves
 from tinytrain.datasets.generated.signs import signs
@@ -69,8 +70,8 @@ def test_the_report_is_json_with_every_promised_key(report):
         "left_out",
     }
     assert facts["memory"].keys() >= {"budget", "arena", "paper", "outside"}
-    assert facts["memory"]["outside"].keys() >= {"frozen_weights", "working_copy", "support_pictures"}
-    assert facts["macs"].keys() >= {"backward_per_query", "dearest_picture", "full_backward", "total"}
+    assert facts["memory"]["outside"].keys() >= {"frozen_weights", "working_copy", "support_images"}
+    assert facts["macs"].keys() >= {"backward_per_query", "dearest_image", "full_backward", "total"}
     assert facts["selection"][0].keys() >= {"layer", "name", "channels", "n_channels", "of", "bias"}
     assert facts["seconds"]["total"] == pytest.approx(sum(facts["seconds"].values()) / 2)
     assert (facts["policy"], facts["backbone"], facts["seed"]) == ("test", "toy", 0)
@@ -176,8 +177,8 @@ def test_paper_memory_counts_sixteen_bytes_for_each_trained_weight(report):
 def test_the_fisher_share_is_that_of_the_chosen_channels(report):
     rows = {row["layer"]: row for row in report.to_json()["selection"]}
     fisher = report.scores.fisher[6]
-    assert rows[6]["fisher_share"] == pytest.approx(float(fisher[:12].sum() / fisher.sum()))
-    assert rows[7]["fisher_share"] is None, "a layer that was not probed has none"
+    assert rows[6]["fisher_fraction"] == pytest.approx(float(fisher[:12].sum() / fisher.sum()))
+    assert rows[7]["fisher_fraction"] is None, "a layer that was not probed has none"
 
 
 class Executed:
@@ -341,3 +342,18 @@ def test_html_says_at_which_step_training_broke_off():
 def test_html_without_queries_or_training_is_well_formed():
     facts = adapt(toy_network(), toy_episode(queries=0), BIG, "none").to_json()
     assert not Tags(RENDERERS[".html"](facts)).open
+
+
+def test_keys_with_another_name_in_version_0_2_are_there_by_both(report):
+    facts = report.to_json()
+    places = [
+        facts["resources"],
+        facts["memory"],
+        facts["memory"]["outside"],
+        facts["macs"],
+        facts["selection"][0],
+    ]
+    renamed = OLD_KEYS.keys() - {"image", "images", "images_expected"}
+    assert {key for place in places for key in place} >= {*renamed, *map(OLD_KEYS.get, renamed)}
+    assert all(place == with_old_keys(place) for place in places)
+    assert not OLD_KEYS.keys() & set(OLD_KEYS.values()), "a key of one version means another in the other"

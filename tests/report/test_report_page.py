@@ -273,7 +273,7 @@ def test_other_reports_take_the_thumbnails_and_need_none(report, facts):
 
 def test_an_image_that_is_gone_is_a_grey_square_and_no_error(report, facts):
     def gone(i, size):
-        raise InputError("picture-missing", "gone")
+        raise InputError("file-missing", "gone")
 
     lost = replace(report.episode, support=replace(report.episode.support, read=gone))
     page = page_of(facts, Thumbnails(lost, report.network.input.shape))

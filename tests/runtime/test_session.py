@@ -106,7 +106,7 @@ def test_a_head_sees_cached_views_or_as_many_of_its_own(memory, sets, views):
 def test_new_views_are_changed_as_far_as_the_recipe_says_and_cached_ones_as_is_usual(memory, sets):
     task = toy_network(), toy_episode(), Budget(memory)
     usual, far = (adapt(*task, uncached(reach), device=ONE) for reach in (USUAL, FAR))
-    shown = far.to_json()["resources"]["reach"]
+    shown = far.to_json()["resources"]["augmentation"]
     if sets < 2:
         assert far.ran.losses[0] != usual.ran.losses[0]
         assert shown == {"colours": 1.5, "turn": 0.1, "zoom": 1.2}

@@ -97,7 +97,7 @@ def test_sparse_gradients_are_slices_of_the_full_gradient(name, key):
 
 @pytest.mark.parametrize("step", ["both", "constant"])
 @pytest.mark.parametrize("share", [0.25, 0.6])
-def test_a_hard_share_runs_backward_the_images_of_highest_loss_only(share, step):
+def test_a_hard_fraction_runs_backward_the_images_of_highest_loss_only(share, step):
     network = toy("blocks")
     table, calls = calls_of()
     plan = recipe(everything(network), step=step, options=StepOptions(share))

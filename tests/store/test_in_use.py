@@ -77,5 +77,5 @@ def test_a_file_that_is_copied_out_of_a_store_is_a_delta_without_what_was_learnt
 
 
 def test_a_folder_without_a_delta_in_use_is_named(tmp_path):
-    with pytest.raises(InputError, match="store-empty"):
+    with pytest.raises(InputError, match="store-missing"):
         tinytrain.export(tmp_path, tmp_path / "a.delta")

@@ -220,7 +220,7 @@ def test_in_a_folder_without_a_store_nothing_is_made(tmp_path):
     slots = Slots(Folder(tmp_path))
     assert slots.look().data is slots.start().data is None
     for change in (slots.confirm, slots.roll_back):
-        with pytest.raises(InputError, match="store-empty"):
+        with pytest.raises(InputError, match="store-missing"):
             change()
     assert os.listdir(tmp_path) == []
 

@@ -122,7 +122,7 @@ def test_an_empty_or_missing_store_is_said_to_be_so(slots):
     slots.folder.make()
     assert slots.start().data is None
     for call in (slots.confirm, slots.roll_back):
-        with pytest.raises(InputError, match="store-empty"):
+        with pytest.raises(InputError, match="store-missing"):
             call()
 
 
@@ -137,7 +137,7 @@ def test_a_store_without_a_parent_or_in_a_file_is_a_storage_error(deltas, tmp_pa
 
 def test_only_a_delta_is_committed(tmp_path, network):
     (tmp_path / "x").write_bytes(encode_network(network))
-    with pytest.raises(InputError, match="delta-kind"):
+    with pytest.raises(InputError, match="file-kind"):
         Store(tmp_path / "store").commit_file(tmp_path / "x")
     assert not (tmp_path / "store").exists()
 

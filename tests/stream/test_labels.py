@@ -117,7 +117,7 @@ def test_a_line_that_is_none_is_named_once_and_the_others_are_read(path, line):
     found = list(file.read())
     errors = [one for one in found if isinstance(one, InputError)]
     labels = [(one.key, one.name) for one in found if isinstance(one, Label)]
-    assert errors and all(error.code == "label-line" for error in errors)
+    assert errors and all(error.code == "labels-unreadable" for error in errors)
     assert labels == [("a.png", "oak"), ("b.png", "elm")]
     replaced(path, f"{line}\n".encode())
     assert list(file.read()) == []
@@ -182,4 +182,4 @@ def test_a_word_is_a_class_a_command_a_number_or_a_new_class(text, names, means)
 def test_a_word_that_is_nothing_is_asked_about_and_never_a_class(text, names, says):
     with pytest.raises(InputError) as raised:
         meaning(text, names)
-    assert raised.value.code == "new-class" and says in str(raised.value)
+    assert raised.value.code == "unknown-class" and says in str(raised.value)

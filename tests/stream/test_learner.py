@@ -99,8 +99,8 @@ def test_nothing_is_learnt_of_what_cannot_be_stored_or_kept(store, monkeypatch):
     learner = opened(store, delta_of())
     before = bits(learner.delta)
     for embedding, name, code in (
-        (np.full(SIZE, np.nan, np.float32), "class0", "journal-entry"),
-        (np.zeros(SIZE + 1, np.float32), "class0", "journal-entry"),
+        (np.full(SIZE, np.nan, np.float32), "class0", "network-not-finite"),
+        (np.zeros(SIZE + 1, np.float32), "class0", "backbone-mismatch"),
         (images(0, 1, 0)[0], "", "class-names"),
         (images(0, 1, 0)[0], "x" * 2000, "class-names"),
     ):

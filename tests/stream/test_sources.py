@@ -235,7 +235,7 @@ def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(tmp_path, monkeypatc
     (note,) = list(filter(None, Clock(tmp_path).source))
     assert "sub cannot be listed (Permission denied)" in note.text
     failing = str(tmp_path)
-    with pytest.raises(InputError, match=r"folder-missing.*cannot be listed \(Permission"):
+    with pytest.raises(InputError, match=r"file-missing.*cannot be listed \(Permission"):
         Clock(tmp_path).frames()
 
 
@@ -300,7 +300,7 @@ def test_a_large_backlog_comes_whole_and_in_order(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_is_missing_is_refused(tmp_path):
-    with pytest.raises(InputError, match="folder-missing"):
+    with pytest.raises(InputError, match="file-missing"):
         list(once(tmp_path / "nothing"))
 
 

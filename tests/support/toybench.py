@@ -60,7 +60,7 @@ def lines(log) -> list[str]:
 
 def record(label="none", pack="gtsrb", episode=0, after=0.8, **changes) -> dict:
     """A line of a log."""
-    costs = {"arena": 1000, "paper": 2000, "batch_1": 3000, "batch_100": 4000, "trained_numbers": 5}
+    costs = {"arena": 1000, "paper": 2000, "batch_1": 3000, "batch_100": 4000, "trained_parameters": 5}
     macs = {"backward_per_sample": 30.0, "backward_per_query": 20.0, "full_backward": 100, "total": 500}
     made = {
         "backbone": "mcunet-5fps",

@@ -103,42 +103,46 @@ def with_dog(folder, broken):
 # What a user did -> (command line, exit code, what the line says); `p` is `place`, `t` a new folder.
 CASES = {
     "missing network": (lambda p, t: ("info", t / "no.safetensors"), 3, "file-missing"),
-    "empty network": (lambda p, t: ("info", written(t / "x.safetensors", b"")), 3, "file-empty"),
-    "truncated network": (lambda p, t: ("info", cut(p / "toy.safetensors", t)), 3, "file-truncated"),
-    "network that is text": (lambda p, t: ("info", written(t / "x.safetensors", b"hello" * 9)), 3, "header-"),
-    "folder for a network": (lambda p, t: ("info", p / "photos"), 3, "backbone-kind"),
+    "empty network": (lambda p, t: ("info", written(t / "x.safetensors", b"")), 3, "file-damaged"),
+    "truncated network": (lambda p, t: ("info", cut(p / "toy.safetensors", t)), 3, "file-damaged"),
+    "network that is text": (
+        lambda p, t: ("info", written(t / "x.safetensors", b"hello" * 9)), 3, "file-damaged"
+    ),
+    "folder for a network": (lambda p, t: ("info", p / "photos"), 3, "file-kind"),
     "NaN in the weights": (
-        lambda p, t: ("adapt", p / "photos", "--backbone", network_with_nan(t)), 3, "array-not-finite"
+        lambda p, t: ("adapt", p / "photos", "--backbone", network_with_nan(t)), 3, "network-not-finite"
     ),
     "missing checkpoint": (lambda p, t: imported(t / "no.pkl", t), 3, "file-missing"),
-    "empty checkpoint": (lambda p, t: imported(written(t / "x.pkl", b""), t), 3, "file-empty"),
-    "checkpoint that is no zip": (lambda p, t: imported(written(t / "x.pkl", b"hi"), t), 3, "pickle-corrupt"),
-    "pickle that calls something": (lambda p, t: imported(hostile_checkpoint(t), t), 3, "pickle-"),
-    "no folder of images": (lambda p, t: adapt(p, photos=t / "none"), 3, "folder-missing"),
-    "folder without classes": (lambda p, t: adapt(p, photos=written(t / "a", b"").parent), 3, "no-classes"),
-    "one class only": (lambda p, t: adapt(p, photos=write_images(t, ("ant",))), 3, "one-class"),
-    "class without images": (lambda p, t: adapt(p, photos=with_dog(t, "notes")), 3, "empty-class"),
-    "class of broken images": (lambda p, t: adapt(p, photos=with_dog(t, "x.png")), 3, "empty-class"),
+    "empty checkpoint": (lambda p, t: imported(written(t / "x.pkl", b""), t), 3, "file-damaged"),
+    "checkpoint that is no zip": (lambda p, t: imported(written(t / "x.pkl", b"hi"), t), 3, "file-damaged"),
+    "pickle that calls something": (lambda p, t: imported(hostile_checkpoint(t), t), 3, "unsupported"),
+    "no folder of images": (lambda p, t: adapt(p, photos=t / "none"), 3, "file-missing"),
+    "folder without classes": (
+        lambda p, t: adapt(p, photos=written(t / "a", b"").parent), 3, "folder-layout"
+    ),
+    "one class only": (lambda p, t: adapt(p, photos=write_images(t, ("ant",))), 3, "too-few-classes"),
+    "class without images": (lambda p, t: adapt(p, photos=with_dog(t, "notes")), 3, "too-few-images"),
+    "class of broken images": (lambda p, t: adapt(p, photos=with_dog(t, "x.png")), 3, "too-few-images"),
     "fewer classes than ways": (lambda p, t: adapt(p, "--way", 9), 3, "too-few-classes"),
-    "fewer images than shots": (lambda p, t: ("adapt", *toy(p), "--shots", 90), 3, "too-few-pictures"),
+    "fewer images than shots": (lambda p, t: ("adapt", *toy(p), "--shots", 90), 3, "too-few-images"),
     "unknown pack": (lambda p, t: ("adapt", "--data", "gtsrp", *toy(p)), 3, "did you mean 'gtsrb'"),
     "truncated pack": (
-        lambda p, t: ("data", "preview", written(t / "x.npz", b"PK"), "-o", t / "x.png"), 3, "pack-broken"
+        lambda p, t: ("data", "preview", written(t / "x.npz", b"PK"), "-o", t / "x.png"), 3, "file-damaged"
     ),
     "budget of nothing": (lambda p, t: adapt(p, "--budget", 0), 4, "give --budget"),
     "budget of 1 kB": (lambda p, t: adapt(p, "--budget", "1kB"), 4, "give --budget"),
     "missing delta": (lambda p, t: ("predict", t / "no", p / "photos"), 3, "file-missing"),
-    "network for a delta": (lambda p, t: ("predict", p / "toy.safetensors", "x.png"), 3, "delta-kind"),
-    "truncated delta": (lambda p, t: predict(cut(p / "d.safetensors", t), "x.png"), 3, "file-truncated"),
+    "network for a delta": (lambda p, t: ("predict", p / "toy.safetensors", "x.png"), 3, "file-kind"),
+    "truncated delta": (lambda p, t: predict(cut(p / "d.safetensors", t), "x.png"), 3, "file-damaged"),
     "delta of another network": (
         lambda p, t: ("eval", p / "d.safetensors", p / "photos", "--backbone", p / "other.safetensors"),
-        3, "wrong-backbone: the delta belongs to toy",
+        3, "backbone-mismatch: the delta belongs to toy",
     ),
     "image that is missing": (
-        lambda p, t: predict(p / "d.safetensors", t / "x.png", *toy(p)), 3, "picture-missing"
+        lambda p, t: predict(p / "d.safetensors", t / "x.png", *toy(p)), 3, "file-missing"
     ),
     "image that is none": (
-        lambda p, t: predict(p / "d.safetensors", written(t / "x.png", b"no"), *toy(p)), 3, "picture-broken"
+        lambda p, t: predict(p / "d.safetensors", written(t / "x.png", b"no"), *toy(p)), 3, "image-unreadable"
     ),
     "class that the delta does not know": (
         lambda p, t: ("eval", p / "d.safetensors", with_dog(t, None), *toy(p)), 3, "does not know 'dog'"
@@ -181,31 +185,31 @@ CASES = {
         lambda p, t: ("simulate", "--board", "stm32h743", "--policy", t / "x.json"), 3, "file-missing"
     ),
     "search result that is nested deeply": (
-        lambda p, t: ("plan", *toy(p), "--policy", written(t / "x.json", b"[" * 100_000)), 3, "search-broken"
+        lambda p, t: ("plan", *toy(p), "--policy", written(t / "x.json", b"[" * 100_000)), 3, "file-damaged"
     ),
     "report of what never ends": (
-        lambda p, t: ("bench", "report", "/dev/zero", "-o", t / "x"), 3, "file-not-regular"
+        lambda p, t: ("bench", "report", "/dev/zero", "-o", t / "x"), 3, "file-kind"
     ),
     "export into a full folder": (
-        lambda p, t: ("data", "export", "signs", p / "photos"), 2, "folder-not-empty"
+        lambda p, t: ("data", "export", "signs", p / "photos"), 2, "usage"
     ),
     "target set that is not there": (
-        lambda p, t: ("adapt", "--data", f"cub:{t}", *toy(p)), 3, "target-missing"
+        lambda p, t: ("adapt", "--data", f"cub:{t}", *toy(p)), 3, "file-missing"
     ),
     "part of a target set that is none": (
         lambda p, t: ("adapt", "--data", f"cub/tests:{t}", *toy(p)), 2, "parts: test"
     ),
-    "check of an unknown set": (lambda p, t: ("data", "check", t, "--set", "birds"), 2, "unknown-target"),
+    "check of an unknown set": (lambda p, t: ("data", "check", t, "--set", "birds"), 2, "unknown-name"),
     "search in a domain too small": (
-        lambda p, t: ("search", *toy(p), "--data", p / "photos", "-o", t / "x"), 3, "too-few-pictures"
+        lambda p, t: ("search", *toy(p), "--data", p / "photos", "-o", t / "x"), 3, "too-few-images"
     ),
     "search within nothing": (lambda p, t: search(p, t, "--budget", "1B"), 4, "give more"),
-    "search from no layer": (lambda p, t: search(p, t, "--first", 99), 2, "bad-layer"),
-    "search for shares that are none": (lambda p, t: search(p, t, "--ratios", "1,2/0"), 2, "bad-ratios"),
+    "search from no layer": (lambda p, t: search(p, t, "--first", 99), 2, "usage"),
+    "search for shares that are none": (lambda p, t: search(p, t, "--ratios", "1,2/0"), 2, "usage"),
     "search from another log": (
-        lambda p, t: search(p, t, "--log", written(t / "x.log", b"hello\n")), 3, "log-broken"
+        lambda p, t: search(p, t, "--log", written(t / "x.log", b"hello\n")), 3, "file-damaged"
     ),
-    "check of no folder": (lambda p, t: ("data", "check", t / "no"), 3, "folder-missing"),
+    "check of no folder": (lambda p, t: ("data", "check", t / "no"), 3, "file-missing"),
     "delta over its backbone": (
         lambda p, t: adapt(p, "--out", p / "photos" / ".." / "toy.safetensors"), 2, "would replace"
     ),
@@ -230,19 +234,19 @@ CASES = {
     "delta to a folder that is not there": (
         lambda p, t: adapt(p, "--out", f"{t}/new/"), 6, "name a file inside it"
     ),
-    "name of a folder that is empty": (lambda p, t: ("adapt", "", *toy(p)), 3, "folder-missing"),
-    "name of a pack that is empty": (lambda p, t: ("plan", "--data", "", *toy(p)), 3, "folder-missing"),
+    "name of a folder that is empty": (lambda p, t: ("adapt", "", *toy(p)), 3, "file-missing"),
+    "name of a pack that is empty": (lambda p, t: ("plan", "--data", "", *toy(p)), 3, "file-missing"),
     "name of a delta that is empty": (
         lambda p, t: adapt(p, "--from", "", "--add", "", "--out", t / "d"), 2, "a folder would have no effect"
     ),
     "draw from a folder": (lambda p, t: adapt(p, "--episode", 3), 2, "--episode has no effect"),
     "mirrored pack": (lambda p, t: ("plan", "--flip", *toy(p)), 2, "--flip has no effect"),
     "backbone that is nearly one": (lambda p, t: ("info", "tinytrain-smal"), 3, "mean tinytrain-small?"),
-    "report of no kind": (lambda p, t: adapt(p, "--report", "html"), 2, "report-kind"),
+    "report of no kind": (lambda p, t: adapt(p, "--report", "html"), 2, "usage"),
     "preview of a giant": (
         lambda p, t: ("data", "preview", "signs", "-o", t / "x.png", "--size", 100_000), 2, "at most 2,048"
     ),
-    "preview that is no PNG": (lambda p, t: ("data", "preview", "signs", "-o", "x.jpg"), 2, "picture-kind"),
+    "preview that is no PNG": (lambda p, t: ("data", "preview", "signs", "-o", "x.jpg"), 2, "usage"),
 }  # fmt: skip
 
 
@@ -304,7 +308,7 @@ def test_broken_images_among_good_ones_are_named_and_skipped(place, tmp_path, ca
 def test_fewer_images_than_shots_in_a_folder_are_taken_and_said(place, tmp_path, capsys):
     write_images(tmp_path, ("ant", "bee"), count=6)
     write_images(tmp_path, ("cat",), count=2)
-    assert main([*map(str, adapt(place, "--shots", 4, photos=tmp_path))]) == 0
+    assert main([*map(str, adapt(place, "--shots", 4, "--force", photos=tmp_path))]) == 0
     assert "class 'cat' has 2 of 4 images" in capsys.readouterr().out
 
 
@@ -313,7 +317,7 @@ def test_one_broken_image_does_not_keep_the_others_from_an_answer(place, tmp_pat
     bad = written(tmp_path / "bad.png", b"nothing")
     assert main([*map(str, predict(place / "d.safetensors", bad, good, *toy(place)))]) == 3
     out, err = capsys.readouterr()
-    assert out.count("\n") == 1 and str(good) in out and "picture-broken" in err
+    assert out.count("\n") == 1 and str(good) in out and "image-unreadable" in err
 
 
 def test_training_that_diverges_is_refused_with_exit_code_5(place, tmp_path, capsys, monkeypatch):

@@ -50,11 +50,13 @@ def test_every_policy_gets_every_episode_with_all_that_a_report_needs(sequential
     assert len({record["digest"] for record in records}) == 2 * 3
     for record in records:
         assert set(record["accuracy"]) == {"before_cosine", "before", "after"}
-        assert set(record["memory"]) == {"arena", "paper", "batch_1", "batch_100", "trained_numbers"}
+        assert set(record["memory"]) == {"arena", "paper", "batch_1", "batch_100", "trained_parameters"}
         assert record["memory"]["arena"] <= record["budget"] and record["macs"]["total"] > 0
         trains = record["policy"] != "none"
         assert (
-            (record["macs"]["backward_per_sample"] > 0) == trains == bool(record["memory"]["trained_numbers"])
+            (record["macs"]["backward_per_sample"] > 0)
+            == trains
+            == bool(record["memory"]["trained_parameters"])
         )
 
 

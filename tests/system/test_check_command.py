@@ -99,7 +99,7 @@ def test_an_option_without_effect_is_a_usage_error(tt, more, what):
 
 def test_a_folder_that_is_none_is_bad_input(tt):
     code, out, err = tt("check", "nothing")
-    assert code == 3 and "folder-missing" in err and out == ""
+    assert code == 3 and "file-missing" in err and out == ""
 
 
 def test_names_with_control_characters_are_shown_escaped(tt, place, tmp_path):

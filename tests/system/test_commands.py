@@ -11,6 +11,7 @@ from commandline import tt
 from PIL import Image
 from toyfiles import write_images, write_network
 
+from tinytrain.base.schema import with_old_keys
 from tinytrain.delta.delta import apply
 from tinytrain.delta.file import load_delta
 from tinytrain.episode.decode import check_image
@@ -196,11 +197,9 @@ def test_plan_lists_the_program_with_every_call(place, answer, capsys):
 def test_predict_names_class_and_confidence(place, answer):
     images = sorted((place / "held").rglob("*.png"))
     result = answer("predict", place / "d.safetensors", *images, "--backbone", place / "toy.safetensors")
-    right = sum(
-        row["class"] == path.parent.name for row, path in zip(result["pictures"], images, strict=True)
-    )
+    right = sum(row["class"] == path.parent.name for row, path in zip(result["images"], images, strict=True))
     assert right > len(images) / 3
-    for row in result["pictures"]:
+    for row in result["images"]:
         assert row["confidence"] == max(row["probabilities"].values())
         assert sum(row["probabilities"].values()) == pytest.approx(1)
 
@@ -209,9 +208,9 @@ def test_predict_can_answer_none_of_these(place, answer, capsys):
     noise = place / "noise.png"
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(noise)
     command = ("predict", place / "d.safetensors", noise, "--backbone", place / "toy.safetensors")
-    sure = answer(*command)["pictures"][0]
+    sure = answer(*command)["images"][0]
     assert sure["class"] is not None
-    assert answer(*command, "--reject", sure["confidence"] + 1e-3)["pictures"][0]["class"] is None
+    assert answer(*command, "--reject", sure["confidence"] + 1e-3)["images"][0]["class"] is None
     assert tt(*command, "--reject", sure["confidence"] + 1e-3) == 0
     assert "none of these" in capsys.readouterr().out
 
@@ -223,7 +222,7 @@ def test_eval_counts_what_predict_answers(place, answer, capsys):
         "predict", place / "d.safetensors", *sorted((place / "held" / "bee").iterdir()), *network
     )
     row = result["confusion"][result["classes"].index("bee")]
-    answers = [p["class"] for p in predicted["pictures"]]
+    answers = [p["class"] for p in predicted["images"]]
     assert row == [answers.count(name) for name in result["classes"]]
     assert result["n"] == 15 == sum(map(sum, result["confusion"]))
     assert result["accuracy"] == sum(result["confusion"][k][k] for k in range(3)) / 15
@@ -238,9 +237,10 @@ def test_with_json_what_was_left_out_is_in_the_result_too(place, capsys, tmp_pat
     half.write_bytes(good.read_bytes()[:60])
     assert tt("predict", delta, half, good, tmp_path / "none.png", *network, "--json") == 3
     result = json.loads(capsys.readouterr().out)
-    assert [row["picture"] for row in result["pictures"]] == [str(good)]
-    assert [(row["picture"], row["code"], row["exit_code"]) for row in result["failed"]] == [
-        (str(half), "picture-broken", 3), (str(tmp_path / "none.png"), "picture-missing", 3)
+    assert [row["image"] for row in result["images"]] == [str(good)]
+    assert all(row == with_old_keys(row) for row in (result, *result["images"], *result["failed"]))
+    assert [(row["image"], row["code"], row["exit_code"]) for row in result["failed"]] == [
+        (str(half), "image-unreadable", 3), (str(tmp_path / "none.png"), "file-missing", 3)
     ]  # fmt: skip
     assert all(row["message"] for row in result["failed"])
     write_images(tmp_path / "more", count=2)
@@ -275,7 +275,7 @@ def test_export_writes_one_onnx_file_that_answers_as_predict_does(place, answer,
     facts = answer("export", place / "d.safetensors", "-o", out, "--labels", *network)
     assert facts["bytes"] == out.stat().st_size and facts["input"] == [16, 16, 3]
     images = sorted((place / "held").rglob("*.png"))
-    rows = answer("predict", place / "d.safetensors", *images, *network)["pictures"]
+    rows = answer("predict", place / "d.safetensors", *images, *network)["images"]
     session = onnxruntime.InferenceSession(out, providers=["CPUExecutionProvider"])
     pixels = np.stack([np.asarray(Image.open(path).convert("RGB")) for path in images])
     probabilities, labels = session.run(["probabilities", "label"], {"image": pixels})
@@ -367,17 +367,17 @@ def test_adapt_obeys_the_plan_that_plan_wrote_and_nothing_else(place, answer, tm
     assert usual["macs"]["stages"]["probe"] > 0 == obeyed["macs"]["stages"]["probe"]
     need = plan["cost"]["arena"]
     for more, code, words in (
-        (["--budget", need - 1], 4, f"memory-budget: the plan needs {need} bytes"),
-        (["--macs", "1%"], 4, "macs-budget: the plan needs"),
+        (["--budget", need - 1], 4, f"budget-too-small: the plan needs {need} bytes"),
+        (["--macs", "1%"], 4, "budget-too-small: the plan needs"),
         (["--policy", "last_layer"], 2, "--policy would mean nothing"),
-        (["--shots", 3], 3, "plan-task: the plan is for"),
+        (["--shots", 3], 3, "run-mismatch: the plan is for"),
         (["--out", file], 2, "would replace"),
     ):
         assert tt("adapt", *options, "--plan", file, *more) == code
         (line,) = capsys.readouterr().err.splitlines()
         assert words in line, line
     assert tt("adapt", "--plan", file, "--way", 2, "--shots", 2) == 3
-    assert "plan-network: the plan is for" in capsys.readouterr().err
+    assert "backbone-mismatch: the plan is for" in capsys.readouterr().err
     file.write_text(file.read_text()[:-50])
     assert tt("adapt", *options, "--plan", file) == 3
-    assert "plan-broken" in capsys.readouterr().err
+    assert "file-damaged" in capsys.readouterr().err

@@ -21,7 +21,7 @@ def test_data_is_listed_shown_and_exported(answer, tmp_path, monkeypatch):
     assert answer("data", "preview", "signs", "-o", tmp_path / "s.png", *options)["width"] > 48
     with Image.open(tmp_path / "s.png") as sheet:
         assert sheet.format == "PNG"
-    assert answer("data", "export", "signs", tmp_path / "signs", *options)["pictures"] == 6
+    assert answer("data", "export", "signs", tmp_path / "signs", *options)["images"] == 6
     assert len(list((tmp_path / "signs").iterdir())) == 2
 
 
@@ -58,7 +58,7 @@ def downloads(tmp_path_factory):
 
 def test_data_check_ends_with_0_only_where_all_that_is_asked_for_is_whole(downloads, answer, capsys):
     whole = answer("data", "check", downloads, "--set", "dtd")
-    assert whole["complete"] and whole["sets"][0]["pictures"] == 840
+    assert whole["complete"] and whole["sets"][0]["images"] == 840
     assert tt("data", "check", downloads, "--set", "cub") == 3
     out, err = capsys.readouterr()
     assert "5 of 30 test classes, 20 of 1,770 images" in out and "CUB_200_2011.tgz (1.15 GB) from" in out

@@ -9,6 +9,7 @@ from commandline import tt
 from PIL import Image
 from toyfiles import write_images, write_network
 
+from tinytrain.base.schema import with_old_keys
 from tinytrain.datasets.packs import load_pack
 from tinytrain.delta.file import load_delta
 
@@ -89,10 +90,10 @@ def test_a_folder_with_train_and_val_is_answered_by_commands_that_work(tmp_path,
 def test_images_are_packed_and_the_pack_is_adapted_to(place, capsys):
     assert tt("data", "pack", place / "mine.npz", place / "photos", "--raw", "--size", 24, "--json") == 0
     result = json.loads(capsys.readouterr().out)
-    assert result == {
-        "out": str(place / "mine.npz"), "pictures": 18, "classes": 3,
+    assert result == with_old_keys({
+        "out": str(place / "mine.npz"), "images": 18, "classes": 3,
         "bytes": (place / "mine.npz").stat().st_size,
-    }  # fmt: skip
+    })  # fmt: skip
     assert load_pack(place / "mine.npz").class_names == ("ant", "bee", "cat")
     options = (
         "--backbone",

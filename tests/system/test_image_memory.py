@@ -46,7 +46,7 @@ def test_no_image_file_takes_more_than_256_mb_or_the_time_of_four_large_ones(tmp
             assert grown <= (MOST_BYTES if start in IN_PROCESS else FEW_BYTES), (name, way, grown, outcome)
             assert (other or 0) <= MOST_BYTES, (name, way, other, outcome)
             assert seconds <= max(MOST_TIMES * honest, MOST_SECONDS), (name, way, seconds, honest, outcome)
-            assert outcome in ("read", "picture-broken", "picture-too-large"), (name, way, outcome)
+            assert outcome in ("read", "image-unreadable", "image-too-large"), (name, way, outcome)
     # The figures are of images that were decoded, at a size close to the limit.
     read = max(
         max(grown, other or 0)

@@ -149,10 +149,10 @@ def test_ctrl_c_is_answered_in_one_line_and_the_run_goes_on_later(files, tmp_pat
         (
             {"episode": {"way": 30}},
             3,
-            "too-few-pictures: 'source' has 4 of 4 classes with 3 + 3 images, 30 are needed",
+            "too-few-images: 'source' has 4 of 4 classes with 3 + 3 images, 30 are needed",
         ),
         ({"episode": {"way": 1}}, 3, "episode.way is 1; allowed: a whole number from 2 to"),
-        ({"sources": [{"data": "signz"}]}, 3, "unknown-dataset"),
+        ({"sources": [{"data": "signz"}]}, 3, "unknown-name"),
     ],
 )
 def test_what_cannot_work_is_one_line_and_an_exit_code(files, tmp_path, capsys, changes, code, said):

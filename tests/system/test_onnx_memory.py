@@ -29,4 +29,4 @@ def test_no_onnx_file_takes_more_than_half_a_gigabyte_or_the_time_of_four_large_
         assert grown <= MOST_BYTES, (name, grown, code)
         assert seconds <= MOST_TIMES * honest, (name, seconds, honest, code)
         assert (code is None) == (name in HARMLESS), (name, code)
-    assert found["one weight of 3,000 convolutions"][2] == "onnx-too-large"
+    assert found["one weight of 3,000 convolutions"][2] == "unsupported"

@@ -56,7 +56,7 @@ def test_the_commands_from_adaptation_to_roll_back(tt, tmp_path):
     assert code == 0 and "generation 1 is on trial" in err and "no delta was written" not in err
     assert tt("status", *store)[1]["starts_left"] == 2
     code, result, err = tt("predict", tmp_path / "store", image, *backbone)
-    assert code == 0 and len(result["pictures"]) == 1 and "on trial, 1 of 2 starts used" in err
+    assert code == 0 and len(result["images"]) == 1 and "on trial, 1 of 2 starts used" in err
     assert tt("confirm", *store)[1]["generation"] == 1
     assert tt(*adapt_it, "--seed", 1, "--out", tmp_path / "d.safetensors")[0] == 0
     assert tt("apply", tmp_path / "d.safetensors", *store)[1]["generation"] == 2
@@ -79,7 +79,7 @@ def test_three_predictions_without_confirming_end_the_trial(tt, tmp_path, deltas
     predict = ("predict", tmp_path / "store", image, "--backbone", network or tmp_path / "toy.safetensors")
     codes = [tt(*predict) for _ in range(3)]
     assert (
-        codes[2][0] == 3 and "was not confirmed in 2 starts" in codes[2][2] and "store-empty" in codes[2][2]
+        codes[2][0] == 3 and "was not confirmed in 2 starts" in codes[2][2] and "store-missing" in codes[2][2]
     )
 
 
@@ -101,7 +101,7 @@ def test_mistyped_names_broken_images_and_unknown_backbones_are_no_start(tt, tmp
         assert tt(*predict)[0] == 3
     monkeypatch.setenv("TINYTRAIN_CACHE", str(tmp_path / "cache"))  # without the note of where "toy" lies
     code, result, _ = tt("predict", tmp_path / "store", image)
-    assert code == 3 and result["error"]["code"] == "backbone-unknown"
+    assert code == 3 and result["error"]["code"] == "backbone-not-here"
     assert tt("status", "--store", tmp_path / "store")[1]["starts"] == 0
 
 
@@ -123,7 +123,7 @@ def test_a_prediction_waits_once_at_most_for_a_store_that_it_cannot_lock(
         (store / LOCK).mkdir()
         (store / LOCK / "inside").touch()
     code, result, err = tt("predict", store, image, "--backbone", tmp_path / "toy.safetensors")
-    assert code == 0 and len(result["pictures"]) == 1 and "could not be counted" in err
+    assert code == 0 and len(result["images"]) == 1 and "could not be counted" in err
     assert len(waits) == (lock == "held")
 
 

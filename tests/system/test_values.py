@@ -150,15 +150,15 @@ PLACES = {
     "budget": lambda n, e, name, t: outcome(n, e, budget=Budget(VALUES[name])),
 }
 REFUSED = {
-    "support pixel": dict.fromkeys(ODD_IN_8_BITS, "bad-picture"),
-    "support image": dict.fromkeys(ODD_IN_8_BITS, "bad-picture"),
-    "query": dict.fromkeys(ODD_IN_8_BITS, "bad-picture"),
+    "support pixel": dict.fromkeys(ODD_IN_8_BITS, "bad-value"),
+    "support image": dict.fromkeys(ODD_IN_8_BITS, "bad-value"),
+    "query": dict.fromkeys(ODD_IN_8_BITS, "bad-value"),
     "weight": dict.fromkeys(NOT_FINITE, "network-not-finite"),
     "bias": dict.fromkeys(NOT_FINITE, "network-not-finite"),
-    "variance": dict.fromkeys(NOT_FINITE, "onnx-unsupported"),
+    "variance": dict.fromkeys(NOT_FINITE, "unsupported"),
     "learning rate": {**dict.fromkeys(NOT_FINITE, "not-finite"), "1e38": "not-finite"},
-    "label": {**dict.fromkeys(ODD_IN_8_BITS, "bad-label"), **dict.fromkeys(WHOLE, "empty-class")},
-    "budget": dict.fromkeys(VALUES, "bad-budget"),
+    "label": {**dict.fromkeys(ODD_IN_8_BITS, "labels"), **dict.fromkeys(WHOLE, "too-few-images")},
+    "budget": dict.fromkeys(VALUES, "usage"),
 }
 
 
@@ -217,8 +217,8 @@ def duplicates_across_classes() -> Episode:
 
 
 ODD = {
-    "one class": (lambda: of_shots(5), {"one-class"}),
-    "a class without images": (lambda: of_shots(5, 0, 5), {"empty-class"}),
+    "one class": (lambda: of_shots(5), {"too-few-classes"}),
+    "a class without images": (lambda: of_shots(5, 0, 5), {"too-few-images"}),
     "one shot": (lambda: of_shots(1, 1, 1), {"kept", "diverged"}),
     "no queries": (lambda: of_shots(4, 4, 4), {"kept", "labels", "diverged", "left-out"}),
     "from 1 to 50 shots": (lambda: of_shots(1, 50, 7), {"kept", "labels", "diverged", "left-out"}),

@@ -20,7 +20,7 @@ def rename(delta: str | os.PathLike | Delta | Report, old: str, new: str) -> Del
 def forget(delta: str | os.PathLike | Delta | Report, name: str) -> Delta:
     """`delta` without class `name`; ``delta.report["forgotten"]["traces"]`` says what still depends on it.
 
-    `delta` is as in `Predictor`. Raises InputError ``unknown-class``, or ``one-class`` if fewer than two
-    classes would remain.
+    `delta` is as in `Predictor`. Raises InputError ``unknown-class``, or ``too-few-classes`` if fewer than
+    two classes would remain.
     """
     return forgetting.forget(open_delta(delta), name)

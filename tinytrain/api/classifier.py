@@ -146,7 +146,7 @@ class FewShotClassifier:
 
     def _opened(self) -> Predictor:
         if not self.__sklearn_is_fitted__():
-            raise NotFittedError("not-fitted", "this FewShotClassifier was not fitted; call fit first")
+            raise NotFittedError("usage", "this FewShotClassifier was not fitted; call fit first")
         if self._predictor is None:  # it was pickled
             self._predictor = Predictor(open_network(self.backbone, self.delta_), self.delta_)
         return self._predictor
@@ -245,7 +245,7 @@ def _labelled(X: Iterable, y: Iterable) -> tuple[list, np.ndarray]:
         raise InputError("labels", f"{text} ({labels[missing[0]]}); leave out these images")
     kinds = {type(label) for label in labels.tolist()}
     if not len(labels):
-        raise InputError("one-class", "0 images given; give some of at least 2 classes")
+        raise InputError("too-few-classes", "0 images given; give some of at least 2 classes")
     if labels.dtype.kind not in "iubUO" or not (kinds <= {str} or kinds <= {int} or kinds <= {bool}):
         raise InputError("labels", f"labels are {labels.dtype}; give texts or whole numbers")
     return images, labels

@@ -42,5 +42,5 @@ def _in_use(delta):
     if not isinstance(delta, str | os.PathLike) or not os.path.isdir(delta):
         return delta
     if (found := Store(delta).peek().delta) is None:
-        raise InputError("store-empty", f"{os.fspath(delta)} has 0 deltas in use; commit one first")
+        raise InputError("store-missing", f"{os.fspath(delta)} has 0 deltas in use; commit one first")
     return found

@@ -46,7 +46,7 @@ def open_delta(value) -> Delta:
         raise wrong_type("delta", value, "a Delta, a Report, or the path of a delta file")
     if os.path.isdir(value):
         raise InputError(
-            "delta-kind",
+            "file-kind",
             f"{os.fspath(value)!r} is a folder; a store gives its delta in use as Store(...).start().delta",
         )
     return load_delta(value)
@@ -120,4 +120,4 @@ def open_policy(value, head: str | None = None) -> Policy | Plan:
 
 def wrong_type(name: str, value, wanted: str) -> InputError:
     """The error for an argument `name` whose `value` is not what is `wanted`."""
-    return InputError("wrong-type", f"{name} is a value of type {type(value).__name__}; give {wanted}")
+    return InputError("bad-value", f"{name} is a value of type {type(value).__name__}; give {wanted}")

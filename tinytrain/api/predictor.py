@@ -26,6 +26,6 @@ class Predictor(predict.Predictor):
     ):
         if delta is None:
             given = os.fspath(network) if isinstance(network, str | os.PathLike) else "fruit.safetensors"
-            raise InputError("delta-missing", f"no delta given; write Predictor(delta={given!r})")
+            raise InputError("bad-value", f"no delta given; write Predictor(delta={given!r})")
         delta = open_delta(delta)
         super().__init__(open_network(network, delta), delta, backend)

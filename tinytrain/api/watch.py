@@ -33,7 +33,7 @@ class Watcher(watcher.Watcher):
     `delta` is a `Store` or the path of its folder, in which all that is learnt is kept (opening it counts as
     a start), or a delta as in `Predictor`, and then nothing is kept. `network` is as in `Predictor`. A store
     also holds the last `keep` corrected images. Warnings of a store are given as such. Raises InputError for
-    a delta of another backbone, ``store-empty``, or if the backbone is not found.
+    a delta of another backbone, ``store-missing``, or if the backbone is not found.
     """
 
     def __init__(
@@ -89,5 +89,5 @@ def _opened(delta, backend: str) -> tuple[Store | None, Start | None, Delta]:
     for line in start.warnings:
         warnings.warn(line, stacklevel=3)
     if start.delta is None:
-        raise InputError("store-empty", f"{delta.path} has 0 deltas in use; add one with 'tinytrain apply'")
+        raise InputError("store-missing", f"{delta.path} has 0 deltas in use; add one with 'tinytrain apply'")
     return delta, start, start.delta

@@ -133,7 +133,7 @@ def named(name: str | None) -> Backbone | None:
 def local_file(name: str) -> Path:
     """Network file of the backbone or tier `name`.
 
-    Raises InputError ``backbone-not-here`` if it is missing, or ``no-default-backbone`` for the shipped one.
+    Raises InputError ``backbone-not-here``.
     """
     row = named(name)
     name = row.name
@@ -144,6 +144,6 @@ def local_file(name: str) -> Path:
             "backbone-not-here", f"{name} is not on this machine yet; run: tinytrain backbones get {name}"
         )
     raise InputError(
-        "no-default-backbone",
+        "backbone-not-here",
         f"this installation does not contain {name}; install it again or give --backbone NET",
     )

@@ -27,7 +27,7 @@ MAX_BLOCKS = 64
 def convert(checkpoint, name: str, source: str, size: int = 128) -> Network:
     """Network of int8 weights for images of `size` x `size`: stem and blocks, without head and classifier.
 
-    Raises InputError ``checkpoint-layout`` or a code of `check_network` if the content is no such network.
+    Raises InputError ``unsupported`` or a code of `check_network` if the content is no such network.
     """
     return quantised(convert_float(checkpoint, name, source, size))
 
@@ -126,4 +126,4 @@ class _Reader:
 
 
 def _wrong(source: str, what: str) -> InputError:
-    return InputError("checkpoint-layout", f"{source}: {what}; supported are EfficientNet-Lite checkpoints")
+    return InputError("unsupported", f"{source}: {what}; supported are EfficientNet-Lite checkpoints")

@@ -25,13 +25,11 @@ MIRROR_VARIABLE = "TINYTRAIN_MIRROR"
 def address_of(row: Backbone) -> str:
     """Download address of `row`: in the repository, or in the mirror ``$TINYTRAIN_MIRROR``.
 
-    Raises UsageError ``mirror-address``.
+    Raises UsageError.
     """
     base = os.environ.get(MIRROR_VARIABLE) or REPOSITORY
     if not base.startswith(("https://", "http://")):
-        raise UsageError(
-            "mirror-address", f"{MIRROR_VARIABLE} is {base!r}; it must begin with https:// or http://"
-        )
+        raise UsageError("usage", f"{MIRROR_VARIABLE} is {base!r}; it must begin with https:// or http://")
     return f"{base.rstrip('/')}/{row.file}"
 
 
@@ -50,8 +48,8 @@ def cached(row: Backbone) -> Network | None:
 def fetch(row: Backbone, source: str | None, progress: Callable[[int], None]) -> Network:
     """Put the published backbone `row` into the cache, from the file `source` or by download.
 
-    Raises InputError (no connection, wrong content, a code of the importer), UsageError
-    ``mirror-address`` or StorageError ``write-failed``. After an error nothing is kept.
+    Raises InputError (no connection, wrong content, a code of the importer), UsageError or StorageError
+    ``write-failed``. After an error nothing is kept.
     """
     _prepare_folder(row)
     if source is not None:
@@ -108,7 +106,7 @@ def _checked(row: Backbone, data: bytes, origin: str) -> bytes:
     found = hashlib.sha256(data).hexdigest()
     if found != row.sha256:
         raise InputError(
-            "wrong-sha256",
+            "download-failed",
             f"{origin} ({len(data)} bytes) has sha256 {found}, but the published {row.file} ({row.download}"
             f" bytes) has {row.sha256}; it was not installed; download it again or from another place",
         )

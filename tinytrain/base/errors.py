@@ -21,7 +21,7 @@ def one_line(text: object, limit: int = 500) -> str:
 class TinytrainError(Exception):
     """Base class of the errors that are printed as one line on stderr.
 
-    `code` is a stable short name such as ``"file-truncated"``; `exit_code` is that of the command.
+    `code` is a stable short name such as ``"file-damaged"``; `exit_code` is that of the command.
     """
 
     exit_code = 1

@@ -28,9 +28,9 @@ SIGNS = "#@$~"  # one of these begins the names of bins and snapshots on network
 
 # Role of a file -> the error code if it is of another kind, and the remedy if that kind has none of its own.
 ROLES = {
-    "backbone": ("backbone-kind", "give a network file, or a name that 'tinytrain backbones' lists"),
-    "delta": ("delta-kind", DELTAS),
-    "images": ("folder-missing", "give a folder that contains one folder of images per class"),
+    "backbone": ("file-kind", "give a network file, or a name that 'tinytrain backbones' lists"),
+    "delta": ("file-kind", DELTAS),
+    "images": ("file-missing", "give a folder that contains one folder of images per class"),
 }
 
 

@@ -32,8 +32,8 @@ NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)
 def read_bytes(path: str | os.PathLike, limit: int, least: int = 1) -> bytes:
     """Content of the regular file `path`, which must hold `least` (0 or 1) to `limit` bytes.
 
-    Raises InputError ``file-path``, ``file-missing``, ``file-unreadable``, ``file-not-regular``
-    (folder, device, FIFO), ``file-empty``, ``file-too-large`` or ``file-changed``.
+    Raises InputError ``file-unreadable``, ``file-missing`` or ``file-kind`` (folder, device, FIFO),
+    ``file-damaged``, ``file-kind`` or ``file-unreadable``.
     """
     try:
         with open(path, "rb", buffering=0, opener=open_without_waiting) as file:
@@ -41,11 +41,13 @@ def read_bytes(path: str | os.PathLike, limit: int, least: int = 1) -> bytes:
             _check_status(path, status, limit, least)
             return _read_exactly(path, file, status.st_size)
     except ValueError as error:
-        raise InputError("file-path", f"{os.fspath(path)!r} is not a path ({error}); name a file") from error
+        raise InputError(
+            "file-unreadable", f"{os.fspath(path)!r} is not a path ({error}); name a file"
+        ) from error
     except FileNotFoundError as error:
         raise InputError("file-missing", f"{path} does not exist; check the name") from error
     except IsADirectoryError as error:
-        raise InputError("file-not-regular", f"{path} is a folder; name a regular file") from error
+        raise InputError("file-kind", f"{path} is a folder; name a regular file") from error
     except OSError as error:
         raise InputError(
             "file-unreadable", f"{path}: {error.strerror}; check the file and its rights"
@@ -64,12 +66,12 @@ def open_without_links(path: str, flags: int) -> int:
 
 def _check_status(path, status: os.stat_result, limit: int, least: int) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise InputError("file-not-regular", f"{path} is a folder, device or pipe; name a regular file")
+        raise InputError("file-kind", f"{path} is a folder, device or pipe; name a regular file")
     if status.st_size < least:
-        raise InputError("file-empty", f"{path} holds 0 bytes; copy the file again")
+        raise InputError("file-damaged", f"{path} holds 0 bytes; copy the file again")
     if status.st_size > limit:
         raise InputError(
-            "file-too-large",
+            "file-kind",
             f"{path} holds {format_bytes(status.st_size)}, more than the {format_bytes(limit)} that such a"
             " file may have; check that it is the right file",
         )
@@ -80,7 +82,7 @@ def _read_exactly(path, file, size: int) -> bytes:
     data = file.read(size)
     if len(data) != size:
         raise InputError(
-            "file-changed", f"{path} gave {len(data)} of its {size} bytes; wait until nobody writes to it"
+            "file-unreadable", f"{path} gave {len(data)} of its {size} bytes; wait until nobody writes to it"
         )
     return data
 

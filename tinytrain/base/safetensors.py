@@ -34,7 +34,7 @@ def encode(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
     """Bytes of a file with `tensors` (float32, int32, int8 or uint8) and `metadata`.
 
     The order of the entries does not change the bytes. Raises ValueError for another dtype, and
-    InputError if `decode` could not read the result, for example ``header-too-large``.
+    InputError if `decode` could not read the result, for example ``file-damaged``.
     """
     names = {dtype: name for name, dtype in DTYPES.items()}
     offset = 0
@@ -65,19 +65,15 @@ def read_file(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str,
 def decode(data, source: str = "file") -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Read-only arrays and metadata of `data` (bytes or a read-only mmap); the arrays are views of it.
 
-    `source` names the data in messages. Raises InputError with one of the codes of this module:
-    ``file-short``, ``header-*``, ``json-*``, ``metadata-not-text``, ``tensor-*``, ``file-truncated``,
-    ``file-trailing``, ``file-checksum``.
+    `source` names the data in messages. Raises InputError ``file-damaged``.
     """
     header, start = _read_header(data, source)
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise InputError(
-            "metadata-not-text", f"{source}: metadata must map text to text; write the file again"
-        )
+        raise InputError("file-damaged", f"{source}: metadata must map text to text; write the file again")
     if len(header) > MAX_TENSORS:
         raise InputError(
-            "tensor-count", f"{source}: {len(header)} tensors; at most {MAX_TENSORS} are allowed"
+            "file-damaged", f"{source}: {len(header)} tensors; at most {MAX_TENSORS} are allowed"
         )
     entries = [_Entry(name, fields, source) for name, fields in header.items()]
     _check_tiling(entries, len(data) - start, source)
@@ -94,16 +90,16 @@ def parse_json(text: str, source: str, *, floats: bool = False):
 
     def number(digits: str) -> int:
         if len(digits) > MAX_DIGITS or (digits.startswith("-") and not floats):
-            raise InputError("json-number", f"{source}: number {digits[:30]} is out of range")
+            raise InputError("file-damaged", f"{source}: number {digits[:30]} is out of range")
         return int(digits)
 
     def no_number(digits: str):
-        raise InputError("json-number", f"{source}: {digits[:30]} is not a whole number >= 0")
+        raise InputError("file-damaged", f"{source}: {digits[:30]} is not a whole number >= 0")
 
     def members(pairs: list) -> dict:
         result = dict(pairs)
         if len(result) != len(pairs):
-            raise InputError("json-duplicate-key", f"{source}: a key occurs twice")
+            raise InputError("file-damaged", f"{source}: a key occurs twice")
         return result
 
     try:
@@ -117,11 +113,11 @@ def parse_json(text: str, source: str, *, floats: bool = False):
         # Python accepts "\ud800" in JSON, but other programs do not.
         json.dumps(value, ensure_ascii=False).encode()
     except RecursionError as error:
-        raise InputError("json-too-deep", f"{source}: nested too deeply") from error
+        raise InputError("file-damaged", f"{source}: nested too deeply") from error
     except UnicodeEncodeError as error:
-        raise InputError("json-surrogate", f"{source}: half a surrogate pair is not text") from error
+        raise InputError("file-damaged", f"{source}: half a surrogate pair is not text") from error
     except json.JSONDecodeError as error:
-        raise InputError("json-invalid", f"{source}: not JSON ({error})") from error
+        raise InputError("file-damaged", f"{source}: not JSON ({error})") from error
     return value
 
 
@@ -142,7 +138,7 @@ def _check_content(data, start: int, checksum: str, source: str) -> None:
     with memoryview(data) as view, view[start:] as rest:
         if _checksum(head, rest) != checksum:
             raise InputError(
-                "file-checksum",
+                "file-damaged",
                 f"{source}: its {len(data)} bytes do not match its sha256 {checksum[:12]!r};"
                 f" copy the file again; if another program saved it, let that program leave out {CHECKSUM}",
             )
@@ -152,27 +148,25 @@ def _read_header(data, source: str) -> tuple[dict, int]:
     """Header object and the offset of the first tensor byte."""
     if len(data) < 8:
         raise InputError(
-            "file-short", f"{source}: {len(data)} bytes are not a model file; it has at least 10"
+            "file-damaged", f"{source}: {len(data)} bytes are not a model file; it has at least 10"
         )
     length = int.from_bytes(data[:8], "little")
     if length > MAX_HEADER:
         raise InputError(
-            "header-too-large",
+            "file-damaged",
             f"{source}: header of {length} bytes, at most {MAX_HEADER} are allowed; is it a model file?",
         )
     if length > len(data) - 8:
         raise InputError(
-            "header-truncated",
+            "file-damaged",
             f"{source}: the header needs {length} bytes and {len(data) - 8} are left; copy the file again",
         )
     try:
         text = bytes(data[8 : 8 + length]).decode()
     except UnicodeDecodeError as error:
-        raise InputError("header-not-utf8", f"{source}: the header is not UTF-8 text") from error
+        raise InputError("file-damaged", f"{source}: the header is not UTF-8 text") from error
     if not text.startswith("{"):
-        raise InputError(
-            "header-not-object", f"{source}: the header is not a JSON object; is it a model file?"
-        )
+        raise InputError("file-damaged", f"{source}: the header is not a JSON object; is it a model file?")
     return parse_json(text, source), 8 + length
 
 
@@ -182,26 +176,26 @@ class _Entry:
     def __init__(self, name: str, fields, source: str):
         where = f"{source}: tensor {name[:80]!r}"
         if not isinstance(fields, dict) or fields.keys() != FIELDS:
-            raise InputError("tensor-fields", f"{where} must have exactly dtype, shape and data_offsets")
+            raise InputError("file-damaged", f"{where} must have exactly dtype, shape and data_offsets")
         if not isinstance(fields["dtype"], str) or fields["dtype"] not in DTYPES:
-            raise InputError("tensor-dtype", f"{where} must be one of {', '.join(DTYPES)}")
+            raise InputError("file-damaged", f"{where} must be one of {', '.join(DTYPES)}")
         self.name, self.dtype = name, DTYPES[fields["dtype"]]
         self.shape, offsets = fields["shape"], fields["data_offsets"]
         if not _whole_numbers(self.shape) or len(self.shape) > MAX_RANK:
             raise InputError(
-                "tensor-shape", f"{where}: the shape must be at most {MAX_RANK} whole numbers >= 0"
+                "file-damaged", f"{where}: the shape must be at most {MAX_RANK} whole numbers >= 0"
             )
         # Count zero dimensions as one: another reader may multiply in another order and overflow.
         if math.prod(max(size, 1) for size in self.shape) > MAX_ELEMENTS:
-            raise InputError("tensor-shape", f"{where}: more than {MAX_ELEMENTS} elements")
+            raise InputError("file-damaged", f"{where}: more than {MAX_ELEMENTS} elements")
         if not _whole_numbers(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
-            raise InputError("tensor-offsets", f"{where}: data_offsets must be two numbers, begin <= end")
+            raise InputError("file-damaged", f"{where}: data_offsets must be two numbers, begin <= end")
         self.begin, self.end = offsets
         need = math.prod(self.shape) * self.dtype.itemsize
         if self.end - self.begin != need:
-            raise InputError("tensor-size", f"{where} needs {need} bytes and has {self.end - self.begin}")
+            raise InputError("file-damaged", f"{where} needs {need} bytes and has {self.end - self.begin}")
         if self.begin % self.dtype.itemsize:
-            raise InputError("tensor-misaligned", f"{where} starts at byte {self.begin}, off its item size")
+            raise InputError("file-damaged", f"{where} starts at byte {self.begin}, off its item size")
 
 
 def _whole_numbers(value) -> bool:
@@ -213,16 +207,15 @@ def _check_tiling(entries: list[_Entry], available: int, source: str) -> None:
     reached = 0
     for entry in sorted(entries, key=lambda entry: (entry.begin, entry.end)):
         if entry.begin != reached:
-            code = "tensor-overlap" if entry.begin < reached else "tensor-hole"
             raise InputError(
-                code,
+                "file-damaged",
                 f"{source}: tensor {entry.name[:80]!r} starts at byte {entry.begin} instead of {reached}",
             )
         reached = entry.end
     if reached > available:
         raise InputError(
-            "file-truncated",
+            "file-damaged",
             f"{source}: the tensors need {reached} bytes and {available} are there; copy the file again",
         )
     if reached < available:
-        raise InputError("file-trailing", f"{source}: {available - reached} bytes follow the last tensor")
+        raise InputError("file-damaged", f"{source}: {available - reached} bytes follow the last tensor")

@@ -20,10 +20,10 @@ def parse_bytes(text: str) -> int:
     """
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", text)
     if not match or match[2].lower() not in FACTORS:
-        raise UsageError("bad-size", f"{text!r} is not a size; write for example 1MB, 400kB or 1MiB")
+        raise UsageError("usage", f"{text!r} is not a size; write for example 1MB, 400kB or 1MiB")
     size = float(match[1]) * FACTORS[match[2].lower()]
     if size > LARGEST:
-        raise UsageError("bad-size", f"{text!r} is more than any memory; write for example 1MB or 64MB")
+        raise UsageError("usage", f"{text!r} is more than any memory; write for example 1MB or 64MB")
     return int(size)
 
 
@@ -37,9 +37,9 @@ def parse_fraction(text: str) -> float:
     """
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%?)\s*", text)
     if not match or float(match[1]) == 0:
-        raise UsageError("bad-share", f"{text!r} is not a fraction above 0; write for example 15% or 0.15")
+        raise UsageError("usage", f"{text!r} is not a fraction above 0; write for example 15% or 0.15")
     if float(match[1]) > 1 and not match[2]:
-        raise UsageError("bad-share", f"{text!r} is above 1; write {match[1]}% if you mean per cent")
+        raise UsageError("usage", f"{text!r} is above 1; write {match[1]}% if you mean per cent")
     return float(match[1]) / (100 if match[2] else 1)
 
 
@@ -53,7 +53,7 @@ def parse_seconds(text: str) -> float:
     """
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*s?\s*", text)
     if not match or not 0 < float(match[1]) <= MOST_SECONDS:
-        raise UsageError("bad-seconds", f"{text!r} is no time; write seconds above 0, for example 2 or 0.5")
+        raise UsageError("usage", f"{text!r} is no time; write seconds above 0, for example 2 or 0.5")
     return float(match[1])
 
 

@@ -100,13 +100,13 @@ class Delta:
         """Raise InputError unless `network` is the backbone this delta was made for and everything fits."""
         if network.digest != self.backbone:
             raise InputError(
-                "wrong-backbone",
+                "backbone-mismatch",
                 f"the delta belongs to {self.backbone_name} ({self.backbone[:12]}), "
                 f"not to {network.name} ({network.digest[:12]}); give the backbone it was made from",
             )
         if self.head.embedding_size != network.embedding_size:
             raise InputError(
-                "delta-shape",
+                "file-damaged",
                 f"the head takes {self.head.embedding_size} values, {network.name} gives "
                 f"{network.embedding_size}; make the delta again",
             )
@@ -116,7 +116,7 @@ class Delta:
             _check_slice(network, s)
             if (s.values.dtype == np.int8) != (self.codes is not None and s.part == "weight"):
                 raise InputError(
-                    "delta-shape",
+                    "file-damaged",
                     f"layer {s.layer} has {s.values.dtype} {s.part} values, which a delta for"
                     f" {self.precision} does not have; make the delta again",
                 )
@@ -132,11 +132,11 @@ class Delta:
 
 def _check_slice(network: Network, s: Slice) -> None:
     if s.layer >= len(network.all_layers):
-        raise InputError("delta-shape", f"layer {s.layer} is changed, {network.name} ends before it")
+        raise InputError("file-damaged", f"layer {s.layer} is changed, {network.name} ends before it")
     layer = network.all_layers[s.layer]
     if s.inputs is not None and (layer.kind != "pointwise" or s.inputs[-1] >= layer.cin):
         raise InputError(
-            "delta-shape",
+            "file-damaged",
             f"input channels up to {s.inputs[-1]} are changed, {layer.name} is a {layer.kind} layer with "
             f"{layer.cin} of them; make the delta again",
         )
@@ -144,7 +144,7 @@ def _check_slice(network: Network, s: Slice) -> None:
     rows = (fan_in,) if s.part == "weight" else ()
     if s.channels[-1] >= layer.cout or s.values.shape != (*rows, len(s.channels)):
         raise InputError(
-            "delta-shape",
+            "file-damaged",
             f"the {s.part} values {s.values.shape} up to channel {s.channels[-1]} do not fit "
             f"{layer.name} with {layer.cout} channels of {layer.fan_in} weights; make the delta again",
         )
@@ -156,7 +156,7 @@ def _check_module(slices: tuple[Slice, ...], module: Module) -> None:
         found = {s.part: len(s.channels) if s.inputs is None else 0 for s in slices if s.layer == index}
         if found != {"weight": layer.cout, "bias": layer.cout}:
             raise InputError(
-                "delta-shape",
+                "file-damaged",
                 f"weights and biases of all {layer.cout} channels of {layer.name} must be in the delta;"
                 " make it again",
             )
@@ -200,7 +200,7 @@ def _check_int8(network: Network) -> None:
     """Raise InputError unless `network`, with the codes of a delta, can run in int8."""
     if obstacle := int8_obstacle(network):
         raise InputError(
-            "delta-shape",
+            "file-damaged",
             f"the delta is for int8, which {network.name} cannot run: {obstacle}; make the delta again",
         )
 

@@ -109,8 +109,7 @@ def decode_delta(
 ) -> Delta:
     """Delta of what `safetensors.decode` returned; `source` names the file in messages.
 
-    Raises InputError ``delta-kind``, ``delta-schema``, ``delta-metadata``, ``delta-classes``,
-    ``delta-head``, ``delta-slice``, ``delta-not-finite``, ``tensor-missing`` or ``tensor-unknown``.
+    Raises InputError ``file-kind``, ``file-damaged`` or ``delta-not-finite``.
     """
     _check_metadata(metadata, source)
     classes = _classes(metadata["classes"], source)
@@ -120,11 +119,11 @@ def decode_delta(
         raise _too_few(source)
     report = parse_json(metadata["report"], f"{source}: report", floats=True)
     if not isinstance(report, dict) or not _finite_json(report):
-        raise InputError("delta-metadata", f"{source}: the report must be an object of finite values")
+        raise InputError("file-damaged", f"{source}: the report must be an object of finite values")
     declared = _declared(method, tensors, len(classes))
     needed = {f"head.{b.name}" for b in declared}
     if missing := sorted(needed - tensors.keys()):
-        raise InputError("tensor-missing", f"{source}: tensor {missing[0]} is missing; make the delta again")
+        raise InputError("file-damaged", f"{source}: tensor {missing[0]} is missing; make the delta again")
     for name, array in tensors.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise InputError("delta-not-finite", f"{source}: tensor {name[:80]!r} holds NaN or infinity")
@@ -144,17 +143,17 @@ def decode_delta(
 def _check_metadata(metadata: dict[str, str], source: str) -> None:
     if metadata.get("kind") != KIND:
         raise InputError(
-            "delta-kind", f"{source} is not a delta of ours; make one with: tinytrain adapt --out"
+            "file-kind", f"{source} is not a delta of ours; make one with: tinytrain adapt --out"
         )
     if metadata.get("schema") not in (SCHEMA, WITH_CODES):
         raise InputError(
-            "delta-schema",
+            "file-kind",
             f"{source} has schema {metadata.get('schema', 'none')[:20]!r}, this version reads"
             f" {SCHEMA!r} and {WITH_CODES!r}; use the version that wrote it",
         )
     keys = METADATA | {"codes"} if metadata["schema"] == WITH_CODES else METADATA
     if metadata.keys() != keys:
-        raise InputError("delta-metadata", f"{source}: metadata must be exactly {', '.join(sorted(keys))}")
+        raise InputError("file-damaged", f"{source}: metadata must be exactly {', '.join(sorted(keys))}")
     name = metadata["backbone_name"]
     # The name is shown to people: it must not be able to steer their terminal.
     if (
@@ -163,7 +162,7 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
         or not name.isprintable()
     ):
         raise InputError(
-            "delta-metadata",
+            "file-damaged",
             f"{source}: the backbone must be a sha256 digest, its name {MAX_NAME} printable letters or less",
         )
 
@@ -175,9 +174,7 @@ def _codes(metadata: dict[str, str], source: str) -> Quantisation | None:
     codes = parsed_codes(metadata["codes"], source)
     outputs_missing = None in codes.outputs
     if outputs_missing or not all(c.is_valid for c in (*codes.outputs, *codes.sums) if c is not None):
-        raise InputError(
-            "network-codes", f"{source}: a code has no valid scale or zero; make the delta again"
-        )
+        raise InputError("file-damaged", f"{source}: a code has no valid scale or zero; make the delta again")
     return codes
 
 
@@ -186,20 +183,20 @@ def _classes(text: str, source: str) -> tuple[str, ...]:
     if not isinstance(names, list) or not 1 <= len(names) <= MAX_CLASSES:
         raise _too_few(source)
     if wrong := wrong_class_names(names):
-        raise InputError("delta-classes", f"{source}: {wrong}; make the delta again")
+        raise InputError("file-damaged", f"{source}: {wrong}; make the delta again")
     # As names of folders are read: letters that another system took apart are put together.
     return tuple(unicodedata.normalize("NFC", name) for name in names)
 
 
 def _too_few(source: str) -> InputError:
-    return InputError("delta-classes", f"{source}: classes must be a list of 2 to {MAX_CLASSES} names")
+    return InputError("file-damaged", f"{source}: classes must be a list of 2 to {MAX_CLASSES} names")
 
 
 def _head_facts(text: str, source: str, heads: Mapping[str, HeadMethod]) -> dict:
     facts = parse_json(text, f"{source}: head", floats=True)
     if not isinstance(facts, dict) or facts.keys() - OPTIONAL != HEAD_FIELDS:
         raise InputError(
-            "delta-head", f"{source}: the head must have exactly {', '.join(sorted(HEAD_FIELDS))}"
+            "file-damaged", f"{source}: the head must have exactly {', '.join(sorted(HEAD_FIELDS))}"
         )
     kind, temperature, left_out, views = (facts[k] for k in ("kind", "temperature", "left_out", "views"))
     numbers = (temperature, 0 if left_out is None else left_out)
@@ -210,7 +207,7 @@ def _head_facts(text: str, source: str, heads: Mapping[str, HeadMethod]) -> dict
         or not (type(views) is int and 1 <= views <= MAX_VIEWS)
     ):
         raise InputError(
-            "delta-head",
+            "file-damaged",
             f"{source}: the head must be {' or '.join(heads)}, its temperature above 0 in float32, left_out"
             f" a share, views 1 to {MAX_VIEWS}",
         )
@@ -224,7 +221,7 @@ def _limit(given, source: str) -> Limit:
     numbers = numbers and all(type(x) in (int, float) and math.isfinite(x) for x in given.values())
     if not numbers or given["scale"] <= 0:
         raise InputError(
-            "delta-head",
+            "file-damaged",
             f"{source}: the limit of the head needs a finite scale above 0 and a finite least"
             "; make the delta again",
         )
@@ -254,11 +251,11 @@ def _head(method: HeadMethod, facts: dict, tensors: dict, declared: tuple, sourc
         array = found[buffer.name] = tensors[name]
         if sizing.ndim < 2 or not sizing.shape[-1] or array.shape != shape or array.dtype != dtype:
             raise InputError(
-                "delta-head", f"{source}: {name} is {array.dtype} {array.shape}, must be {dtype} {shape}"
+                "file-damaged", f"{source}: {name} is {array.dtype} {array.shape}, must be {dtype} {shape}"
             )
     head = method.head(method, **found, **facts)
     if problem := head.problem():
-        raise InputError("delta-head", f"{source}: {problem}")
+        raise InputError("file-damaged", f"{source}: {problem}")
     return head
 
 
@@ -268,7 +265,7 @@ def _slices(tensors: dict, source: str) -> tuple[Slice, ...]:
     for name, array in tensors.items():
         match = SLICE_NAME.fullmatch(name)
         if not match:
-            raise InputError("tensor-unknown", f"{source}: tensor {name[:80]!r} is no part of a delta")
+            raise InputError("file-damaged", f"{source}: tensor {name[:80]!r} is no part of a delta")
         layer, *names = (group for group in match.groups() if group)
         pairs.setdefault((int(layer), names[0]), {})[names[1]] = array
     # "weight" before "bias", as training lays them out.
@@ -279,22 +276,22 @@ def _slices(tensors: dict, source: str) -> tuple[Slice, ...]:
 def _slice(layer: int, part: str, pair: dict, source: str) -> Slice:
     where = f"{source}: {layer}.{part}"
     if not pair.keys() >= {"channels", "values"}:
-        raise InputError("tensor-missing", f"{where} must have channels and values; make the delta again")
+        raise InputError("file-damaged", f"{where} must have channels and values; make the delta again")
     channels, values, inputs = pair["channels"], pair["values"], pair.get("inputs")
     _check_indices(channels, f"{where}: channels")
     if inputs is not None:
         _check_indices(inputs, f"{where}: inputs")
     if values.dtype not in (np.dtype("f4"), np.dtype("i1")) or values.ndim != (2 if part == "weight" else 1):
-        raise InputError("delta-slice", f"{where}: values must be float32 or int8, a column per channel")
+        raise InputError("file-damaged", f"{where}: values must be float32 or int8, a column per channel")
     if values.shape[-1] != len(channels):
-        raise InputError("delta-slice", f"{where}: {values.shape[-1]} values for {len(channels)} channels")
+        raise InputError("file-damaged", f"{where}: {values.shape[-1]} values for {len(channels)} channels")
     if inputs is not None and len(values) != len(inputs):
-        raise InputError("delta-slice", f"{where}: {len(values)} rows of values for {len(inputs)} inputs")
+        raise InputError("file-damaged", f"{where}: {len(values)} rows of values for {len(inputs)} inputs")
     return Slice(layer, part, channels, values, inputs)
 
 
 def _check_indices(indices: np.ndarray, what: str) -> None:
     if indices.dtype != np.dtype("i4") or indices.ndim != 1 or not len(indices):
-        raise InputError("delta-slice", f"{what} must be a row of int32, at least one")
+        raise InputError("file-damaged", f"{what} must be a row of int32, at least one")
     if indices[0] < 0 or (indices[1:] <= indices[:-1]).any():
-        raise InputError("delta-slice", f"{what} must rise and be at least 0")
+        raise InputError("file-damaged", f"{what} must rise and be at least 0")

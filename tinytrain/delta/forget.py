@@ -21,14 +21,14 @@ HEAD, WEIGHTS = "head", "weights"  # where a forgotten class may leave traces
 def forget(delta: Delta, name: str) -> Delta:
     """`delta` without class `name`, also in its report, where "forgotten" says what still carries traces.
 
-    Raises InputError ``unknown-class``, or ``one-class`` if fewer would remain than its head needs.
+    Raises InputError ``unknown-class``, or ``too-few-classes`` if fewer would remain than its head needs.
     """
     label, way, least = delta.label_of(name), len(delta.class_names), delta.head.method.least_classes
     if way <= least:
         have = (
             f"{way} class{'es' * (way > 1)}, and at least {least} must remain{' to tell apart' * (least > 1)}"
         )
-        raise InputError("one-class", f"the delta has {have}; add a class before you forget one")
+        raise InputError("too-few-classes", f"the delta has {have}; add a class before you forget one")
     name = delta.class_names[label]
     return replace(
         delta,

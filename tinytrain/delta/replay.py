@@ -22,7 +22,7 @@ def replay_tensors(replay: Replay | None) -> dict[str, np.ndarray]:
 def read_replay(tensors: dict[str, np.ndarray], way: int, source: str) -> Replay | None:
     """The replay memory of a file with `way` classes; None if it has none.
 
-    Raises InputError ``tensor-missing``, or ``delta-replay`` for what cannot be one.
+    Raises InputError ``file-damaged`` for what cannot be one.
     """
     found = {name: tensors[PREFIX + name] for name in TYPES if PREFIX + name in tensors}
     if not found:
@@ -30,11 +30,11 @@ def read_replay(tensors: dict[str, np.ndarray], way: int, source: str) -> Replay
     for name, dtype in TYPES.items():
         if name not in found:
             raise InputError(
-                "tensor-missing", f"{source}: tensor {PREFIX}{name} is missing; make the delta again"
+                "file-damaged", f"{source}: tensor {PREFIX}{name} is missing; make the delta again"
             )
         if found[name].dtype != np.dtype(dtype):
             raise InputError(
-                "delta-replay", f"{source}: {PREFIX}{name} is {found[name].dtype}, must be {dtype}"
+                "file-damaged", f"{source}: {PREFIX}{name} is {found[name].dtype}, must be {dtype}"
             )
     codes, ranges, labels, layer = found.values()
     n = len(labels) if labels.ndim == 1 else 0
@@ -42,13 +42,13 @@ def read_replay(tensors: dict[str, np.ndarray], way: int, source: str) -> Replay
     for name, shape in shapes.items():
         if not n or found[name].shape != shape or (name == "codes" and (codes.ndim != 4 or not codes.size)):
             raise InputError(
-                "delta-replay",
+                "file-damaged",
                 f"{source}: {PREFIX}{name} is {found[name].shape}; codes must be (images, "
                 "height, width, channels), and ranges, labels and layer must fit them",
             )
     if labels.min() < 0 or labels.max() >= way or layer[0] < 1 or (ranges[..., 1] < 0).any():
         raise InputError(
-            "delta-replay",
+            "file-damaged",
             f"{source}: labels of the replay memory must be 0 to {way - 1}, its layer at least 1, and its "
             "steps not below 0; make the delta again",
         )

@@ -33,11 +33,11 @@ class Cusum:
         self.g, self.positive = 0.0, 0  # the sum, and for how many values it has been above 0
 
     def update(self, value: float) -> str:
-        """STABLE or DRIFT after one more value. Raises InputError ``drift-value``."""
+        """STABLE or DRIFT after one more value. Raises InputError ``bad-value``."""
         value = float(value)
         if not 0 <= value <= 1:
             raise InputError(
-                "drift-value", f"a drift detector was given {value:g}; it takes numbers from 0 to 1"
+                "bad-value", f"a drift detector was given {value:g}; it takes numbers from 0 to 1"
             )
         p0 = (self.error_rate * self.values + 2 * self.prior) / (self.values + 2)
         p1 = max(p0, min(HIGHEST, p0 + self.rise))

@@ -55,13 +55,13 @@ class UnlabelledDrift:
         ``means`` of a linear head, and may get more rows from one image to the next. For a head that has no
         means, `label` is its answer, and the mean of the stream stands for those of classes: small changes
         are found later, and images of one class in a row are taken for a drift more often. Raises InputError
-        ``drift-value``.
+        ``bad-value``.
         """
         e = np.asarray(embedding, float)
         if e.shape != (self.size,) or not np.isfinite(e).all():
             finite = int(np.isfinite(e).sum())
             raise InputError(
-                "drift-value",
+                "bad-value",
                 f"an embedding of {e.size} values, {finite} of them finite, was given to a drift detector; "
                 f"it takes {self.size} finite values",
             )

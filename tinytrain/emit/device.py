@@ -79,15 +79,15 @@ def for_one_core(plan: Plan, network: Network, programs, quotas: bool = True) ->
 def device_of(network: Network, plan: Plan) -> Device:
     """The programs of `plan` for `network`.
 
-    Raises UsageError ``emit-plan`` or ``emit-network`` for what has no form in C.
+    Raises UsageError ``unsupported`` for what has no form in C.
     """
     for i, layer in enumerate(network.layers):
         if not _has_kernels(layer, i, plan.recipe.precision):
             what = f"layer {layer.name} of {network.name} has no kernel in C"
-            raise UsageError("emit-network", f"{what}; take another backbone, such as small")
+            raise UsageError("unsupported", f"{what}; take another backbone, such as small")
     if obstacle := next(_obstacles(network, plan), None):
         what, remedy = obstacle
-        raise UsageError("emit-plan", f"the plan cannot become C: {what}; {remedy}")
+        raise UsageError("unsupported", f"the plan cannot become C: {what}; {remedy}")
     task = TaskShape(plan.task.n_support, plan.task.n_way)
     recipe = plan.recipe
     program = compile_training(network, recipe, plan.resources, task)

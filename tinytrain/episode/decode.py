@@ -47,10 +47,10 @@ NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO)
 
 # Kind of a NotReadError -> code and message.
 NOT_READ = {
-    "large": ("picture-too-large", "{} to decode; scale it down"),
-    "broken": ("picture-broken", "cannot be decoded ({}); replace or remove it"),
+    "large": ("image-too-large", "{} to decode; scale it down"),
+    "broken": ("image-unreadable", "cannot be decoded ({}); replace or remove it"),
     "alone": (
-        "picture-decoder",
+        "package-missing",
         "is of a kind that is decoded in a process of its own, and none starts here ({});"
         " save it as PNG, or as a JPEG that is not progressive",
     ),
@@ -67,7 +67,7 @@ def load_image(
 
     `name` names the image in messages; the default is the path. `box` (left, top, right, bottom), in stored
     pixels, selects a part of the image; parts of the box outside the image are ignored. Raises InputError
-    ``picture-missing``, ``picture-broken``, ``picture-too-large`` or ``picture-decoder``.
+    ``file-missing``, ``image-unreadable``, ``image-too-large`` or ``package-missing``.
 
     Whatever the file holds, this takes at most 256 MB of memory, not counting bytes that were given as
     `source` and, of a result of more than 256 pixels a side, what the larger one takes. Baseline JPEG and PNG
@@ -94,7 +94,7 @@ def fit(image: np.ndarray, size: Size) -> np.ndarray:
 def convert(image, size: Size, name: str) -> np.ndarray:
     """A PIL image as `load_image` returns that of a file, by the same rule; `name` is that in messages.
 
-    Raises InputError ``picture-broken``.
+    Raises InputError ``image-unreadable``.
     """
     with _named_errors(b"", name):
         height, width = sides(size)
@@ -158,7 +158,7 @@ def _named_errors(source, name):
     except Exception as error:
         # No list of classes: for hostile bytes Pillow raises anything from SyntaxError to IndexError.
         raise InputError(
-            "picture-broken", f"{name!r} {pixels.reason(error)}; replace or remove it"
+            "image-unreadable", f"{name!r} {pixels.reason(error)}; replace or remove it"
         ) from error
 
 
@@ -172,8 +172,8 @@ def _opened(source):
 
 
 def _regular_file(path) -> BinaryIO:
-    """The open file at `path`; never waits for a pipe. Raises InputError ``picture-missing``."""
-    missing = InputError("picture-missing", "is not a file; check the path")
+    """The open file at `path`; never waits for a pipe. Raises InputError ``file-missing``."""
+    missing = InputError("file-missing", "is not a file; check the path")
     try:
         file = open(path, "rb", opener=open_without_waiting)  # noqa: SIM115 - closed by the caller
     except ValueError:  # not a path

@@ -55,7 +55,7 @@ class Images:
         if image.dtype != np.uint8 or image.shape != wanted:
             given, needed = (" x ".join(map(str, s)) for s in (image.shape, wanted))
             raise InputError(
-                "bad-picture", f"image {self.names[i]} is {given} {image.dtype}; it must be {needed} uint8"
+                "bad-value", f"image {self.names[i]} is {given} {image.dtype}; it must be {needed} uint8"
             )
         return image
 
@@ -115,7 +115,7 @@ class Episode:
         if self.n_way < self.least_classes:
             raise too_few_classes(self.n_way)
         if self.n_way > MAX_CLASSES:
-            raise InputError("too-many-classes", f"{self.n_way} classes given; give at most {MAX_CLASSES}")
+            raise InputError("class-names", f"{self.n_way} classes given; give at most {MAX_CLASSES}")
         if wrong := wrong_class_names(self.class_names):
             raise InputError("class-names", f"{wrong}; give every class its own name")
         # A delta stores the names twice in its header of at most 1 MB.
@@ -125,18 +125,18 @@ class Episode:
             )
         for name in (self.source, *self.support.names, *self.query.names):
             if not is_text(name):
-                raise InputError("picture-names", f"the name {name!r:.60} is not text; give another")
+                raise InputError("bad-value", f"the name {name!r:.60} is not text; give another")
         for images in (self.support, self.query):
             if images.labels.dtype.kind not in "iu":
-                raise InputError("bad-label", f"labels are {images.labels.dtype}; they must be whole numbers")
+                raise InputError("labels", f"labels are {images.labels.dtype}; they must be whole numbers")
             if len(images) and not 0 <= images.labels.min() <= images.labels.max() < self.n_way:
                 worst = images.labels[np.abs(images.labels - (self.n_way - 1) / 2).argmax()]
                 raise InputError(
-                    "bad-label", f"label {worst} given; {self.n_way} classes end at {self.n_way - 1}"
+                    "labels", f"label {worst} given; {self.n_way} classes end at {self.n_way - 1}"
                 )
         for name, count in zip(self.class_names, self.shots, strict=True):
             if count == 0:
-                raise InputError("empty-class", f"class {name!r} has no support image; add at least one")
+                raise InputError("too-few-images", f"class {name!r} has no support image; add at least one")
 
     def __repr__(self) -> str:
         sides = f"{len(self.support)} support and {len(self.query)} query images"
@@ -175,7 +175,7 @@ class NormalEpisode(Episode):
 def too_few_classes(given: int) -> InputError:
     """The error for 0 classes or one, where two are needed."""
     return InputError(
-        "one-class",
+        "too-few-classes",
         f"{given} class{'es' * (given == 0)} given; at least 2 are needed to tell apart; add images of "
         "another class, such as of the background alone, or take the head oselm-ae, which learns from one "
         "what is normal",

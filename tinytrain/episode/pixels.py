@@ -65,7 +65,7 @@ def answer(file: BinaryIO, size: Sides | None, kind: str, box: Box | None) -> tu
     except Exception as error:
         if "memory" in str(error):  # of a library
             raise MemoryError from None
-        raise InputError("picture-broken", f"{reason(error)}; {SAVE}, or remove it") from None
+        raise InputError("image-unreadable", f"{reason(error)}; {SAVE}, or remove it") from None
 
 
 def reason(error: Exception) -> str:
@@ -80,7 +80,7 @@ def reason(error: Exception) -> str:
 
 
 def opened(kind: str, file: BinaryIO):
-    """A PIL image whose header alone was read. Raises InputError ``picture-decoder``, or any other error."""
+    """A PIL image whose header alone was read. Raises InputError ``package-missing``, or any other error."""
     import PIL
     from PIL import Image, features
 
@@ -92,7 +92,7 @@ def opened(kind: str, file: BinaryIO):
             from tinytrain.base.extras import install
 
             why = f"is a HEIC image; to read it, run {install(EXTRA)}; {PHONE}"
-            raise InputError("picture-decoder", why) from None
+            raise InputError("package-missing", why) from None
         pillow_heif.options.DECODE_THREADS = 1  # each would have its own stack and heap
         return pillow_heif.HeifImageFile(file)
     if kind in SINCE:
@@ -100,7 +100,7 @@ def opened(kind: str, file: BinaryIO):
         if feature not in features.modules or not features.check(feature):  # an old one may not know it
             why = f"is a {name} image, and Pillow {PIL.__version__} here cannot read {name}"
             remedy = f"install a newer one (pip install -U 'pillow>={since}'), or save it as PNG or JPEG"
-            raise InputError("picture-decoder", f"{why}; {remedy}")
+            raise InputError("package-missing", f"{why}; {remedy}")
     plugin = import_module(f"PIL.{MODULES[kind]}ImagePlugin")
     if kind == "AVIF":
         plugin.DEFAULT_MAX_THREADS = 1
@@ -110,8 +110,8 @@ def opened(kind: str, file: BinaryIO):
 def square(image, stored: Stored, size: Sides | None, box: Box | None = None):
     """The centre of an image that `opened` gave, or of its `box`, of `size` (height, width), as RGB.
 
-    Without a `size` it is decoded, and nothing more. Raises InputError ``picture-broken`` or
-    ``picture-too-large``, or any error of Pillow.
+    Without a `size` it is decoded, and nothing more. Raises InputError ``image-unreadable`` or
+    ``image-too-large``, or any error of Pillow.
     """
     # Turning comes last: the centre of a turned image is the turned centre.
     height, width = size or (1, 1)
@@ -141,9 +141,9 @@ def _stored(image, kind: str) -> Stored:
     most = (PIXEL_BYTES - CODE) / (beside + COST)
     refuse_more(width, height, most)
     if kind == "TIFF" and DNG in image.tag_v2:
-        raise InputError("picture-broken", "is a raw image of a camera; export it as JPEG")
+        raise InputError("image-unreadable", "is a raw image of a camera; export it as JPEG")
     if image.mode == "F" or (kind == "TIFF" and image.mode == "I"):
-        raise InputError("picture-broken", f"has 32 bits per channel, which is not read; {SAVE}")
+        raise InputError("image-unreadable", f"has 32 bits per channel, which is not read; {SAVE}")
     profile = image.info.get("icc_profile") or b""
     xmp = next((image.info[key] for key in XMP if key in image.info), b"")
     turn = orientation(image.info.get("exif") or b"", xmp if isinstance(xmp, bytes) else xmp.encode())
@@ -153,7 +153,7 @@ def _stored(image, kind: str) -> Stored:
 
 
 def refuse_costly(image, stored: Stored, copies: int = 1) -> None:
-    """Raises InputError ``picture-too-large`` if the pixels would take more than PIXEL_BYTES."""
+    """Raises InputError ``image-too-large`` if the pixels would take more than PIXEL_BYTES."""
     cost = COSTS.get(image.mode[:4], COST) + TRANSPARENCY_COST * ("transparency" in image.info)
     pixels = stored.width * stored.height
     nbytes = stored.held + (cost + COST * (copies - 1)) * image.width * image.height
@@ -180,7 +180,9 @@ def _cut(image, box: Box | None):
     left, top = max(box[0], 0), max(box[1], 0)
     right, bottom = min(box[2], image.width), min(box[3], image.height)
     if left >= right or top >= bottom:
-        raise InputError("picture-broken", f"has no pixel inside the box {tuple(box)}; replace or remove it")
+        raise InputError(
+            "image-unreadable", f"has no pixel inside the box {tuple(box)}; replace or remove it"
+        )
     return image.crop((left, top, right, bottom))
 
 

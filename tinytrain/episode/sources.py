@@ -19,7 +19,7 @@ def is_single(value) -> bool:
     """Whether `value` is one image, not a list of images.
 
     An array of 2 axes is a grey image; one of 3 axes is an image if the last axis has 1 or 3 channels. Raises
-    InputError ``image-kind`` for 3 axes with another last one, which could be either.
+    InputError ``bad-value`` for 3 axes with another last one, which could be either.
     """
     if isinstance(value, str | os.PathLike | bytes | bytearray) or _is_pil(value):
         return True
@@ -27,7 +27,7 @@ def is_single(value) -> bool:
         return False
     if value.ndim == 3 and value.shape[2] not in (1, 3):
         raise InputError(
-            "image-kind",
+            "bad-value",
             f"an array of {_shape(value)} is neither an image (rows, columns, 3) nor a list of images; for"
             " grey images give (n, rows, columns, 1)",
         )
@@ -41,16 +41,16 @@ def images_of(values: Iterable, labels: np.ndarray | None = None, names: Sequenc
 
     Each value is a path, the bytes of an image file, a PIL image, or a uint8 array: (rows, columns, 3) in RGB
     order, (rows, columns, 1) or (rows, columns). A table of one column is that column. Files are opened when
-    their image is read. Raises InputError ``image-kind`` for anything else, also for a single image.
+    their image is read. Raises InputError ``bad-value`` for anything else, also for a single image.
     """
     values = column_of(values)
     if isinstance(values, str | bytes | bytearray | os.PathLike) or not isinstance(values, Iterable):
-        raise InputError("image-kind", f"{type(values).__name__} given; give a list, each item {KINDS}")
+        raise InputError("bad-value", f"{type(values).__name__} given; give a list, each item {KINDS}")
     if isinstance(values, np.ndarray) and (
         not values.ndim or (values.ndim == 3 and values.shape[2] in (1, 3))
     ):
         # Rows of one image are no grey images.
-        raise InputError("image-kind", f"an array of {_shape(values)} is no list of images; give [image]")
+        raise InputError("bad-value", f"an array of {_shape(values)} is no list of images; give [image]")
     items = list(values)
     checked = tuple(_checked_name(item, i) for i, item in enumerate(items))
     names = tuple(names) or checked
@@ -61,7 +61,7 @@ def images_of(values: Iterable, labels: np.ndarray | None = None, names: Sequenc
 def column_of(values):
     """`values`, or of a table such as a DataFrame its only column: iterated, it would give names of columns.
 
-    Raises InputError ``image-kind`` for a table of several columns.
+    Raises InputError ``bad-value`` for a table of several columns.
     """
     if hasattr(values, "columns") and hasattr(values, "to_numpy"):
         values = values.to_numpy()
@@ -69,7 +69,7 @@ def column_of(values):
         return values
     if values.shape[1] != 1:
         raise InputError(
-            "image-kind",
+            "bad-value",
             f"a table of {values.shape[1]} columns given; give the one with the images, as in table['path']",
         )
     return values[:, 0]
@@ -88,10 +88,10 @@ def _checked_name(item, i: int) -> str:
     if isinstance(item, bytes | bytearray) or _is_pil(item):
         return f"image {i}"
     if not isinstance(item, np.ndarray):
-        raise InputError("image-kind", f"image {i} is a value of type {type(item).__name__}; give {KINDS}")
+        raise InputError("bad-value", f"image {i} is a value of type {type(item).__name__}; give {KINDS}")
     grey = item.ndim == 2
     if item.dtype != np.uint8 or not (grey or (item.ndim == 3 and item.shape[2] in (1, 3))) or not item.size:
-        raise InputError("image-kind", f"image {i} is a {item.dtype} array of {_shape(item)}; give {KINDS}")
+        raise InputError("bad-value", f"image {i} is a {item.dtype} array of {_shape(item)}; give {KINDS}")
     return f"image {i}"
 
 

@@ -153,7 +153,7 @@ def load(backend: str = "auto") -> Kernels:
     kernels that give the same bits on every processor. Raises UsageError for another `backend`.
     """
     if backend not in BACKENDS:
-        raise UsageError("unknown-backend", f"no backend {backend!r}; known: {', '.join(BACKENDS)}")
+        raise UsageError("unknown-name", f"no backend {backend!r}; known: {', '.join(BACKENDS)}")
     if backend == "numba":
         return _compiled()
     numpy_table = _in_numpy()

@@ -20,7 +20,7 @@ def parsed_codes(text: str, source: str) -> Quantisation:
     """What `written_codes` wrote; the values are left to `check_network`."""
     rows = parse_json(text, f"{source}: codes", floats=True)
     if not isinstance(rows, dict) or rows.keys() != {"outputs", "sums"}:
-        raise InputError("network-codes", f"{source}: the codes must have exactly outputs and sums")
+        raise InputError("file-damaged", f"{source}: the codes must have exactly outputs and sums")
     parts = []
     for name in ("outputs", "sums"):
         row = rows[name]
@@ -28,6 +28,6 @@ def parsed_codes(text: str, source: str) -> Quantisation:
             pair is None or (isinstance(pair, list) and len(pair) == 2) for pair in row
         )
         if not pairs:
-            raise InputError("network-codes", f"{source}: {name} must be a list of scales with zeros")
+            raise InputError("file-damaged", f"{source}: {name} must be a list of scales with zeros")
         parts.append(tuple(None if pair is None else Codes(*pair) for pair in row))
     return Quantisation(*parts)

@@ -52,13 +52,13 @@ def load_network(path: str | os.PathLike) -> Network:
 def encode_network(network: Network) -> bytes:
     """Bytes of the file of `network`; the same network always gives the same bytes.
 
-    Raises InputError, also for a network with lite residual modules (``network-modules``): they cannot be
+    Raises InputError, also for a network with lite residual modules (``unsupported``): they cannot be
     folded into its layers.
     """
     check_network(network)
     if network.added:
         raise InputError(
-            "network-modules",
+            "unsupported",
             f"{network.name} has {len(network.modules)} lite residual modules, which no layer of a plain "
             "network can stand for; keep backbone and delta, or adapt with another policy than tinytl",
         )
@@ -98,8 +98,7 @@ def _schema(network: Network) -> str:
 def decode_network(tensors: dict, metadata: dict[str, str], source: str = "file") -> Network:
     """Network of what `decode` returned; `source` names the file in messages.
 
-    Raises InputError ``network-kind``, ``network-schema``, ``network-metadata``, ``topology``,
-    ``tensor-missing``, ``tensor-unknown``, ``digest``, ``network-codes`` or a code of `check_network`.
+    Raises InputError ``file-kind`` or ``file-damaged`` or a code of `check_network`.
     """
     _check_metadata(metadata, source)
     layers, spec = _parse_topology(metadata["topology"], metadata["schema"], source)
@@ -117,7 +116,7 @@ def decode_network(tensors: dict, metadata: dict[str, str], source: str = "file"
     check_network(network)
     if network.digest != metadata["digest"]:
         raise InputError(
-            "digest",
+            "file-damaged",
             f"{source}: content {network.digest[:12]} does not match the digest {metadata['digest'][:12]!r}"
             " stored with it; copy the file again",
         )
@@ -127,11 +126,11 @@ def decode_network(tensors: dict, metadata: dict[str, str], source: str = "file"
 def _check_metadata(metadata: dict[str, str], source: str) -> None:
     if metadata.get("kind") != KIND:
         raise InputError(
-            "network-kind", f"{source} is not a network of ours; make one with: tinytrain import FILE -o NET"
+            "file-kind", f"{source} is not a network of ours; make one with: tinytrain import FILE -o NET"
         )
     if metadata.get("schema") not in SCHEMAS:
         raise InputError(
-            "network-schema",
+            "file-kind",
             f"{source} has schema {metadata.get('schema', 'none')[:20]!r}, this version reads"
             f" {' and '.join(map(repr, SCHEMAS))}; use the version that wrote it",
         )
@@ -139,7 +138,7 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
     # The name is shown to people: it must not be able to steer their terminal.
     if metadata.keys() != keys or len(metadata["name"]) > MAX_NAME or not metadata["name"].isprintable():
         raise InputError(
-            "network-metadata",
+            "file-damaged",
             f"{source}: metadata must be exactly {', '.join(sorted(keys))}; the name has at most"
             f" {MAX_NAME} printable letters",
         )
@@ -148,10 +147,10 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
 def _parse_topology(text: str, schema: str, source: str) -> tuple[tuple[Layer, ...], InputSpec]:
     topology = parse_json(text, f"{source}: topology", floats=True)
     if not isinstance(topology, dict) or topology.keys() != {"layers", "preprocessing"}:
-        raise InputError("topology", f"{source}: the topology must have exactly layers and preprocessing")
+        raise InputError("file-damaged", f"{source}: the topology must have exactly layers and preprocessing")
     rows = topology["layers"]
     if not isinstance(rows, list):
-        raise InputError("topology", f"{source}: layers must be a list")
+        raise InputError("file-damaged", f"{source}: layers must be a list")
     names, late = _names(Layer), late_names(Layer) if schema in WITH_LATE else set()
     layers = tuple(Layer(**_row(names, late, row, f"{source}: layer {i}")) for i, row in enumerate(rows))
     return layers, _input(topology["preprocessing"], schema, f"{source}: preprocessing")
@@ -164,7 +163,7 @@ def _input(row, schema: str, where: str) -> InputSpec:
     values = _row(PLAIN if plain else _names(InputSpec), late, row, where)
     lists = {name for name, value in values.items() if isinstance(value, tuple)}
     if lists != (set() if plain else {"shape", "mean", "scale"}):
-        raise InputError("preprocessing", f"{where} has lists for numbers or numbers for lists")
+        raise InputError("file-damaged", f"{where} has lists for numbers or numbers for lists")
     if plain:
         values["shape"] = (size := values.pop("size"), size, 3)
     return InputSpec(**values)
@@ -178,7 +177,7 @@ def _names(kind: type) -> list[str]:
 def _row(names: Sequence[str], late: set[str], row, where: str) -> dict:
     """Constructor arguments from a JSON object with exactly the fields `names`, and any of `late`."""
     if not isinstance(row, dict) or row.keys() - late != set(names):
-        raise InputError("topology", f"{where} must have exactly the fields {', '.join(names)}")
+        raise InputError("file-damaged", f"{where} must have exactly the fields {', '.join(names)}")
     return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
 
 
@@ -186,11 +185,9 @@ def _check_names(layers: tuple[Layer, ...], tensors: dict, source: str) -> None:
     needed = {f"{layer.name}.{what}" for layer in layers for what in ("weight", "bias")}
     scales = {f"{layer.name}.scale" for layer in layers}
     if missing := sorted(needed - tensors.keys()):
-        raise InputError(
-            "tensor-missing", f"{source}: {len(missing)} tensors are missing, first {missing[0]}"
-        )
+        raise InputError("file-damaged", f"{source}: {len(missing)} tensors are missing, first {missing[0]}")
     if unknown := sorted(tensors.keys() - needed - scales):
         raise InputError(
-            "tensor-unknown",
+            "file-damaged",
             f"{source}: {len(unknown)} tensors belong to no layer, first {unknown[0][:80]!r}",
         )

@@ -34,7 +34,7 @@ class Replay:
         return sum(a.nbytes for a in self.arrays())
 
     def check(self, network: Network, first: int) -> None:
-        """Raise InputError ``delta-shape`` unless these can be features of `network`.
+        """Raise InputError ``file-damaged`` unless these can be features of `network`.
 
         `first` is the first layer that training changed.
         """
@@ -45,7 +45,7 @@ class Replay:
                 return
         shape = " x ".join(map(str, self.codes.shape[1:]))
         raise InputError(
-            "delta-shape",
+            "file-damaged",
             f"the replay memory holds {shape} features of layer {self.layer}, which {network.name} does not "
             "have there; make the delta again",
         )

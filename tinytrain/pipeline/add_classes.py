@@ -47,7 +47,7 @@ def add_classes(
     rows = np.array([names.index(name) for name in class_names], np.int32)[images.labels]
     for name in class_names:
         if names.index(name) not in rows:
-            raise InputError("empty-class", f"class {name!r} has no image to add; add at least one")
+            raise InputError("too-few-images", f"class {name!r} has no image to add; add at least one")
     kernels, views = kernel_table.load(backend), range(delta.views)
     embeddings = np.concatenate(
         [predictor.embed(images, _augmentation(view, seed, predictor.input.size, may_flip)) for view in views]

@@ -91,7 +91,7 @@ def check(network: Network, source, seed: int = 0, device: Device | None = None)
     episode = episode_of(source)
     if episode.n_way < 2:
         raise InputError(
-            "one-class", "1 class given; how classes are told apart can be checked for 2 or more"
+            "too-few-classes", "1 class given; how classes are told apart can be checked for 2 or more"
         )
     network.check_finite()
     images, names = episode.support, episode.class_names

@@ -90,14 +90,14 @@ def continued_policy(delta: Delta) -> Policy:
     facts = delta.report.get("recipe")
     if facts is None:
         raise InputError("no-replay", f"the delta does not say what was trained; {REMEDY}")
-    recipe = parsed(recipe_check(), facts, "the recipe in the delta", "delta-metadata")
+    recipe = parsed(recipe_check(), facts, "the recipe in the delta", "file-damaged")
     return Policy(recipe.policy, lambda *_: recipe, "this project", shrinks=False, macs_limited=False)
 
 
 def _reader(images: Images):
     def read(i: int, size) -> np.ndarray:
         if i >= len(images):
-            raise InputError("picture-missing", f"image {i} is remembered by its features alone")
+            raise InputError("file-missing", f"image {i} is remembered by its features alone")
         return images.read(i, size)
 
     return read

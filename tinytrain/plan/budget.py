@@ -36,21 +36,19 @@ class Budget:
         if self.macs is None:
             object.__setattr__(self, "macs", MACS if self.seconds is None else MACS_IN_TIME)
         if not isinstance(self.memory, Integral) or self.memory < 0:
-            raise UsageError(
-                "bad-budget", f"{self.memory!r} is no number of bytes; give a whole number from 0 on"
-            )
+            raise UsageError("usage", f"{self.memory!r} is no number of bytes; give a whole number from 0 on")
         if not isinstance(self.macs, Real) or not 0 <= self.macs < math.inf:
-            raise UsageError("bad-budget", f"{self.macs!r} is no share of the MACs; give a number from 0 on")
+            raise UsageError("usage", f"{self.macs!r} is no share of the MACs; give a number from 0 on")
         if self.macs_mode not in MACS_MODES:
             raise UsageError(
-                "bad-budget", f"{self.macs_mode!r} is no mode of the MACs; give {' or '.join(MACS_MODES)}"
+                "usage", f"{self.macs_mode!r} is no mode of the MACs; give {' or '.join(MACS_MODES)}"
             )
         if self.precision not in CHOICES:
             raise UsageError(
-                "bad-budget", f"{self.precision!r} is no precision; give {', '.join(CHOICES[:-1])} or int8"
+                "usage", f"{self.precision!r} is no precision; give {', '.join(CHOICES[:-1])} or int8"
             )
         if self.seconds is not None and not (isinstance(self.seconds, Real) and 0 < self.seconds < math.inf):
-            raise UsageError("bad-budget", f"{self.seconds!r} is no time; give seconds above 0")
+            raise UsageError("usage", f"{self.seconds!r} is no time; give seconds above 0")
 
 
 @dataclass(frozen=True)

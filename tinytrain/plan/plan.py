@@ -69,37 +69,39 @@ class Plan:
 
     @classmethod
     def from_json(cls, facts, source: str = "the plan") -> "Plan":
-        """The plan that `to_json` gave. Raises InputError ``plan-broken`` naming the place in `source`."""
+        """The plan that `to_json` gave. Raises InputError ``file-damaged`` naming the place in `source`."""
         if not isinstance(facts, dict) or facts.get("version") != VERSION:
-            raise InputError("plan-broken", f"{source} is no plan of version {VERSION}; make one with {MAKE}")
-        plan = parsed(_CHECK, {k: v for k, v in facts.items() if k != "version"}, source, "plan-broken")
+            raise InputError(
+                "file-damaged", f"{source} is no plan of version {VERSION}; make one with {MAKE}"
+            )
+        plan = parsed(_CHECK, {k: v for k, v in facts.items() if k != "version"}, source, "file-damaged")
         given = facts["resources"]
         if given["workers"] < given["accumulators"]:
             what = f"{given['workers']} workers for {given['accumulators']} gradient accumulators"
-            raise InputError("plan-broken", f"{source} has {what}; give as many, or make one with {MAKE}")
+            raise InputError("file-damaged", f"{source} has {what}; give as many, or make one with {MAKE}")
         return plan
 
     def check(self, network: Network, task: TaskShape, budget: Budget) -> None:
         """Raise unless `network` can be adapted to a task of these sizes by this plan inside `budget`.
 
-        Raises InputError ``plan-network``, ``plan-task`` or ``plan-broken``, and BudgetError.
+        Raises InputError ``backbone-mismatch``, ``run-mismatch`` or ``file-damaged``, and BudgetError.
         """
         if self.digest != network.digest:
             raise InputError(
-                "plan-network",
+                "backbone-mismatch",
                 f"the plan is for {self.network} with digest {self.digest[:16]}, {network.name} has"
                 f" {network.digest[:16]}; make one for it with {MAKE}",
             )
         if self.task != task:
             raise InputError(
-                "plan-task",
+                "run-mismatch",
                 f"the plan is for {_sizes(self.task)}, here are {_sizes(task)}; make one with {MAKE}",
             )
         try:
             check_recipe(network, self.recipe)
         except UsageError as error:
             raise InputError(
-                "plan-broken", f"{error.message.partition(';')[0]}; make one with {MAKE}"
+                "file-damaged", f"{error.message.partition(';')[0]}; make one with {MAKE}"
             ) from error
         r, said = self.resources, (self.cost.macs_per_query, self.cost.macs_per_image)
         if (
@@ -109,17 +111,17 @@ class Plan:
             what = (
                 f"steps of {r.step_support} images and {r.step_queries} pseudo-queries, {r.micro} at a time"
             )
-            raise InputError("plan-broken", f"the plan has {what}: not possible here; make one with {MAKE}")
+            raise InputError("file-damaged", f"the plan has {what}: not possible here; make one with {MAKE}")
         if (taken := macs_of(network, self.recipe, r, task)) != said:
             raise InputError(
-                "plan-broken", f"the plan says {said} MACs, it takes {taken}; make one with {MAKE}"
+                "file-damaged", f"the plan says {said} MACs, it takes {taken}; make one with {MAKE}"
             )
         self._check_budget(network, budget)
 
     def _check_budget(self, network: Network, budget: Budget) -> None:
         if self.cost.arena > budget.memory:
             raise BudgetError(
-                "memory-budget",
+                "budget-too-small",
                 f"the plan needs {self.cost.arena} bytes, the budget is {budget.memory}; give --budget"
                 f" {self.cost.arena} or more",
                 self.cost.arena,
@@ -138,7 +140,7 @@ def check_macs(who: str, cost: float, budget: Budget, network: Network) -> None:
     full = full_backward_macs(network)
     if cost > budget.macs * full * SLACK:
         raise BudgetError(
-            "macs-budget",
+            "budget-too-small",
             f"{who} needs {cost:.0f} backward MACs per pseudo-query, the budget is "
             f"{budget.macs * full:.0f} ({budget.macs:.0%}); give --macs {cost / full + 0.005:.0%} or more",
         )
@@ -150,12 +152,12 @@ def save_plan(path: str | os.PathLike, plan: Plan) -> None:
 
 
 def load_plan(path: str | os.PathLike) -> Plan:
-    """The plan in a file. Raises InputError ``plan-broken``, or what `read_bytes` raises."""
+    """The plan in a file. Raises InputError ``file-damaged``, or what `read_bytes` raises."""
     try:
         facts = json.loads(read_bytes(path, MAX_BYTES))
     except (ValueError, RecursionError) as error:
         raise InputError(
-            "plan-broken", f"{path} is no JSON ({one_line(error, 100)}); make it again"
+            "file-damaged", f"{path} is no JSON ({one_line(error, 100)}); make it again"
         ) from error
     return Plan.from_json(facts, str(path))
 

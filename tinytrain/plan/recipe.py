@@ -92,7 +92,7 @@ def _whole_module(network: Network, update: Update, order: list[int]) -> bool:
 
 
 def _bad_recipe(what: str) -> UsageError:
-    return UsageError("bad-recipe", f"{what}; correct the policy")
+    return UsageError("usage", f"{what}; correct the policy")
 
 
 PRECISIONS = ("float32", "int8")

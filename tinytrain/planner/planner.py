@@ -51,9 +51,7 @@ class Planner:
         self, network: Network, task: TaskShape, policy: str | Policy | Plan, budget: Budget | None = None
     ):
         if not isinstance(budget, Budget | None):
-            raise UsageError(
-                "bad-budget", f"{budget!r} is no budget; give Budget(memory=1_000_000), for example"
-            )
+            raise UsageError("usage", f"{budget!r} is no budget; give Budget(memory=1_000_000), for example")
         self.network, self.task = network, task
         self.given = policy if isinstance(policy, Plan) else None
         self.policy = None if self.given else policy_for(find_policy(policy), task.n_way)
@@ -99,7 +97,7 @@ class Planner:
         """The first candidate whose arena is inside the budget, or the plan that was given.
 
         Raises BudgetError naming the smallest feasible budget, a sensible one, and the one that keeps all;
-        InputError ``plan-broken`` for a given plan that takes other bytes than it says.
+        InputError ``file-damaged`` for a given plan that takes other bytes than it says.
         """
         self._programs.forget_probe()
         if self.given:
@@ -107,7 +105,7 @@ class Planner:
             taken = self._programs.nbytes(given.recipe, given.resources, given.row_tile)
             if said != taken:
                 raise InputError(
-                    "plan-broken", f"the plan says {said} bytes, it takes {taken}; make one with {MAKE}"
+                    "file-damaged", f"the plan says {said} bytes, it takes {taken}; make one with {MAKE}"
                 )
             return replace(given, budget=self.budget, recipe=given.recipe.with_channels(scores))
         for share, kept in retreats(scores, self.policy.shrinks, self.precision):
@@ -127,12 +125,12 @@ class Planner:
     def program(self, plan: Plan) -> Program:
         """The program of a plan that `plan` gave.
 
-        Raises UsageError ``replay-images`` if features are to be kept and training begins at the image.
+        Raises UsageError ``unsupported`` if features are to be kept and training begins at the image.
         """
         program = self._programs.training(plan.recipe, plan.resources, plan.row_tile)
         if self.task.replay and not program.purpose.start:
             raise UsageError(
-                "replay-images",
+                "unsupported",
                 f"policy {plan.policy} trains from layer 0 on, so that only the images themselves could be "
                 "remembered; leave out --replay, or take policy tinytrain",
             )
@@ -207,7 +205,7 @@ class Planner:
             return "float32" if obstacle or self._holds_float32() else "int8"
         if obstacle:
             raise UsageError(
-                "no-int8", f"{self.network.name} cannot be adapted in int8: {obstacle}; take float32"
+                "unsupported", f"{self.network.name} cannot be adapted in int8: {obstacle}; take float32"
             )
         return wanted
 
@@ -270,7 +268,7 @@ class Planner:
         # What is selected depends on the images, of which nothing may have been measured yet.
         about = "about " if scores else ""
         return BudgetError(
-            "memory-budget",
+            "budget-too-small",
             f"{self.network.name} with {self.task.n_support} support images and policy {self.policy.name} "
             f"needs {least} bytes at the least, the budget is {self.budget.memory}; give --budget {least} or "
             f"more ({about}{as_option(sensible)} is sensible, {about}{as_option(everything)} keeps "

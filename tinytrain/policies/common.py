@@ -43,9 +43,7 @@ class Policy:
     def with_rates(self, scale: float) -> "Policy":
         """The same policy with learning rates times `scale`. Raises UsageError unless `scale` is above 0."""
         if not (scale > 0 and math.isfinite(scale)):
-            raise UsageError(
-                "rate-scale", f"learning rates cannot be scaled by {scale}; give a number above 0"
-            )
+            raise UsageError("usage", f"learning rates cannot be scaled by {scale}; give a number above 0")
 
         def scaled_recipe(*arguments) -> Recipe:
             recipe = self.recipe(*arguments)

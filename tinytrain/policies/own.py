@@ -24,7 +24,7 @@ MOST_BYTES = 2**20
 def given_policy(text: str) -> Policy:
     """The policy ``NAME`` or ``FILE.py:NAME``, with the head behind a ``+``, which is named alike.
 
-    Raises UsageError ``unknown-policy`` or ``unknown-head``, and InputError for a missing file.
+    Raises UsageError ``unknown-name``, and InputError for a missing file.
     """
     name, plus, head = text.partition("+")
     policy = _own(name, Policy, "policy") if OWN.fullmatch(name) else find_policy(name)
@@ -38,7 +38,7 @@ def given_head(text: str) -> str:
     method = _own(text, HeadMethod, "head")
     if HEADS.setdefault(method.name, method) is not method:
         told = f"{text}: another head is called {method.name!r}; give it a name of its own"
-        raise UsageError("unknown-head", told)
+        raise UsageError("unknown-name", told)
     return method.name
 
 
@@ -51,15 +51,15 @@ def _own(text: str, kind: type, what: str):
     path, name, digest = OWN.fullmatch(text).groups()
     content = _content(path)
     if digest not in (None, _digest(content)):
-        raise UsageError(f"unknown-{what}", f"{path} has changed since the run began; start it again")
+        raise UsageError("unknown-name", f"{path} has changed since the run began; start it again")
     try:
         found = getattr(_module(path, content), name, None)
     except Exception as error:
         told = f"{path} cannot be executed ({type(error).__name__}: {error}); mend it"
-        raise UsageError(f"unknown-{what}", told) from error
+        raise UsageError("unknown-name", told) from error
     if not isinstance(found, kind):
         told = f"{path} has no {kind.__name__} called {name}, but {type(found).__name__}; name one"
-        raise UsageError(f"unknown-{what}", told)
+        raise UsageError("unknown-name", told)
     return found
 
 

@@ -55,7 +55,7 @@ def least_classes(policy: Policy | Plan) -> int:
 def policy_for(policy: Policy, way: int) -> Policy:
     """`policy` for a task of `way` classes. With one class there is nothing to train but the head.
 
-    Raises InputError ``one-class`` if its head needs a second one.
+    Raises InputError ``too-few-classes`` if its head needs a second one.
     """
     if way < least_classes(policy):
         raise too_few_classes(way)

@@ -9,6 +9,7 @@ import numpy as np
 from tinytrain import __version__
 from tinytrain.backbones.catalogue import EARLIER, SHIPPED
 from tinytrain.base.random_streams import rng_for
+from tinytrain.base.schema import with_old_keys
 from tinytrain.base.units import finite_or_none
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode
@@ -137,23 +138,24 @@ def is_unseen(network: Network, episode: Episode) -> bool:
 def describe_resources(plan: Plan) -> dict:
     """How the plan spends its bytes, beside the optimizer and the head that it ended up with."""
     recipe, r = plan.recipe, plan.resources
-    return {
+    facts = {
         "cached_sets": r.sets,
         "micro_batch": r.micro,
-        "partitions": r.accumulators,
+        "accumulators": r.accumulators,
         "step_support": r.step_support,
         "step_queries": r.step_queries,
         "steps": recipe.n_steps if recipe.updates else 0,
         "step": recipe.step,
         "single_pass": single_pass(recipe, r),
-        "hard_share": recipe.options.hard_fraction,
-        "through_share": recipe.options.sampled_fraction if recipe.step == "both" else 0.0,
+        "hard_fraction": recipe.options.hard_fraction,
+        "sampled_fraction": recipe.options.sampled_fraction if recipe.step == "both" else 0.0,
         "optimizer": recipe.optimizer,
-        "reach": asdict(reach(plan)),
-        "redraw": recipe.options.resample_channels,
+        "augmentation": asdict(reach(plan)),
+        "resample_channels": recipe.options.resample_channels,
         "rates": [[finite_or_none(rate) for rate in pair] for pair in recipe.rates],
         "head": recipe.head,
     }
+    return with_old_keys(facts)
 
 
 def memory(network: Network, plan: Plan, program: Program, result: int | None = None) -> dict:
@@ -166,18 +168,19 @@ def memory(network: Network, plan: Plan, program: Program, result: int | None = 
     outside = {
         "frozen_weights": frozen_bytes(network),
         "working_copy": _copy_bytes(program) + 4 * sum(a.size for pair in added for a in pair),
-        "support_pictures": math.prod(network.input.shape) * plan.task.n_support,
+        "support_images": math.prod(network.input.shape) * plan.task.n_support,
     }
-    return {
+    facts = {
         "budget": plan.budget.memory,
         "arena": plan.cost.arena,
         **({} if result is None else {"delta": result}),
         **replay_bytes(program),
         "paper": paper_memory(network.layers, updated),
-        "trained_numbers": n_trained(network, plan.recipe.updates),
+        "trained_parameters": n_trained(network, plan.recipe.updates),
         "precision": plan.recipe.precision,
-        "outside": outside,
+        "outside": with_old_keys(outside),
     }
+    return with_old_keys(facts)
 
 
 def _copy_bytes(program: Program) -> int:
@@ -199,14 +202,15 @@ def planned_macs(network: Network, plan: Plan) -> dict:
     `limits` names the one that the budget's `limit` holds for; both are None for a policy without a limit.
     """
     full = full_backward_macs(network.layers)
-    limits = {None: None, "query": "backward_per_query", "image": "dearest_picture"}
-    return {
+    limits = {None: None, "query": "backward_per_query", "image": "dearest_image"}
+    facts = {
         "limit": None if plan.macs_limit is None else plan.budget.macs * full,
         "limits": limits[plan.macs_limit],
         "backward_per_query": plan.cost.macs_per_query,
-        "dearest_picture": plan.cost.macs_per_image,
+        "dearest_image": plan.cost.macs_per_image,
         "full_backward": full,
     }
+    return with_old_keys(facts)
 
 
 def similarity(scores: Scores | None) -> float | None:
@@ -215,7 +219,7 @@ def similarity(scores: Scores | None) -> float | None:
 
 
 def selection(network: Network, recipe: Recipe, scores: Scores | None) -> list[dict]:
-    """One row per updated layer: which output channels, and their share of the layer's Fisher information.
+    """One row per updated layer: which output channels, and their fraction of the layer's Fisher information.
 
     `inputs` names the input channels to which their weights are limited, None for all.
     """
@@ -223,20 +227,19 @@ def selection(network: Network, recipe: Recipe, scores: Scores | None) -> list[d
     for u in recipe.updates:
         layer, channels = network.all_layers[u.layer], sorted(u.channels)
         fisher = scores.fisher.get(u.layer) if scores else None
-        share = None
+        fraction = None
         if fisher is not None and channels and fisher.sum() > 0:
-            share = float(fisher[channels].sum() / fisher.sum())
-        rows.append(
-            {
-                "layer": u.layer,
-                "name": layer.name,
-                "kind": layer.kind,
-                "channels": channels,
-                "n_channels": len(channels),
-                "of": layer.cout,
-                "inputs": None if u.inputs is None else sorted(u.inputs),
-                "bias": u.bias,
-                "fisher_share": share,
-            }
-        )
+            fraction = float(fisher[channels].sum() / fisher.sum())
+        row = {
+            "layer": u.layer,
+            "name": layer.name,
+            "kind": layer.kind,
+            "channels": channels,
+            "n_channels": len(channels),
+            "of": layer.cout,
+            "inputs": None if u.inputs is None else sorted(u.inputs),
+            "bias": u.bias,
+            "fisher_fraction": fraction,
+        }
+        rows.append(with_old_keys(row))
     return rows

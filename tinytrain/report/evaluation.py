@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tinytrain.base.errors import visible
+from tinytrain.base.schema import with_old_keys
 from tinytrain.base.statistics import wilson_interval
 from tinytrain.heads.head import IDENTIFIED, STATES, UNKNOWN, HeadVerdict
 
@@ -63,7 +64,14 @@ def evaluation(
             for count, i, j in sorted(pairs, key=lambda pair: -pair[0])
         ],
         "wrong": [
-            {"picture": a.image, "class": names[a.true], "answer": names[a.label], "confidence": a.confidence}
+            with_old_keys(
+                {
+                    "image": a.image,
+                    "class": names[a.true],
+                    "answer": names[a.label],
+                    "confidence": a.confidence,
+                }
+            )
             for a in wrong
         ],
     }
@@ -143,9 +151,9 @@ def _wrong(result: dict, verbose: bool) -> list[str]:
     if not rows:
         return []
     named = rows if verbose else rows[:NAMED]
-    width = max(len(visible(row["picture"])) for row in named)
+    width = max(len(visible(row["image"])) for row in named)
     lines = ["wrong answers, most confident first"] + [
-        f"  {visible(row['picture']):<{width}}  {row['confidence']:>6.1%}  {visible(row['answer'])}"
+        f"  {visible(row['image']):<{width}}  {row['confidence']:>6.1%}  {visible(row['answer'])}"
         f", is {visible(row['class'])}"
         for row in named
     ]

@@ -181,7 +181,7 @@ def _selection(rows: list[dict]) -> list:
     lines = []
     for row in rows:
         weights = f"{row['n_channels']:>4} of {row['of']:<4} channels" if row["n_channels"] else " " * 21
-        share = row["fisher_share"]
+        share = row["fisher_fraction"]
         fisher = "" if share is None else f"  {share:>4.0%} of its Fisher information"
         bias = "  bias" if row["bias"] else ""
         inputs = "" if row["inputs"] is None else f"  {len(row['inputs'])} input channels"
@@ -198,7 +198,7 @@ def _memory(facts: dict) -> list:
         f"arena {_used(m)}" + (f", of which the delta keeps {m['delta']:,}" if "delta" in m else ""),
         f"{_both(m['paper'])} as published (16 bytes per trained weight + peak activation)",
         f"not in the budget: {outside}",
-        f"{m['trained_numbers']:,} trained parameters, {m.get('precision', 'float32')}, "
+        f"{m['trained_parameters']:,} trained parameters, {m.get('precision', 'float32')}, "
         f"optimizer {r['optimizer']}, head {r['head']}, "
         f"{r['cached_sets']} cached sets of features",
     ]
@@ -220,7 +220,7 @@ def _macs(m: dict) -> list:
     lines = []
     for key, what in (
         ("backward_per_query", "per pseudo-query"),
-        ("dearest_picture", "for the dearest image"),
+        ("dearest_image", "for the dearest image"),
     ):
         share = f"{m[key] / m['full_backward']:.1%} of full training"
         limit = f", limit {format_count(m['limit'])}" if m["limits"] == key else ""

@@ -34,12 +34,12 @@ def calibrated(
     """`network` with codes that fit what its layers give for `images`; nothing else of it changes.
 
     ``progress(done, total)`` counts images. The parts `kept` of a range are tried. Raises InputError
-    ``int8-unsupported`` if a layer cannot run in int8, ``calibration-empty`` without images.
+    ``unsupported`` if a layer cannot run in int8, ``too-few-images`` without images.
     """
     if obstacle := layers_obstacle(network.layers):
-        raise InputError("int8-unsupported", f"{network.name}: {obstacle}; int8 programs cannot run it")
+        raise InputError("unsupported", f"{network.name}: {obstacle}; int8 programs cannot run it")
     if not len(images):
-        raise InputError("calibration-empty", "there are no images to calibrate with; give at least one")
+        raise InputError("too-few-images", "there are no images to calibrate with; give at least one")
     passes, total, done = FloatPass(network), 2 * len(images), 0
     ranges, histograms = {}, {}
     for measure in (_widen, _count):

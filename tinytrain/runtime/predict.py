@@ -93,7 +93,7 @@ class Predictor:
         InputError for what is no image, and UsageError for a `reject` outside of 0 to 1.
         """
         if reject is not None and not (isinstance(reject, Real) and 0 <= reject <= 1):
-            raise UsageError("bad-share", f"reject={reject!r} is no confidence; give a number from 0 to 1")
+            raise UsageError("usage", f"reject={reject!r} is no confidence; give a number from 0 to 1")
         single, listed = _listed(images)
         head, names = self.delta.head, self.delta.class_names
         predictions = []

@@ -126,7 +126,7 @@ class Store:
 
         `place` is that of the start or of the last append. Before anything is written `suits` may raise an
         error; it is given what the store holds if another process has changed that since, otherwise None.
-        Raises StorageError ``journal-full``.
+        Raises StorageError ``write-failed``.
         """
 
         def check(state: State | None) -> None:
@@ -155,7 +155,7 @@ class Store:
         If a class was forgotten in it, what still knows the class goes: the delta before it, to which there
         is no way back then, journals, and kept images of classes that the delta does not know.
 
-        Raises InputError ``store-empty``, and ``store-changed`` for a `place` as `commit` does.
+        Raises InputError ``store-missing``, and ``store-changed`` for a `place` as `commit` does.
         """
         generation = self._slots.confirm(place, self._forgot_more).current.generation
         start = self.peek()

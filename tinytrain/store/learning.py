@@ -17,7 +17,7 @@ def append(slots: Slots, place: Place, entry: Entry, suits: Callable[[State | No
     """Add `entry` to the journal; on return it is on the medium. After an error it is not learnt.
 
     Before that `suits` may raise an error, while no other process can change the store: it is given the
-    state if that is not at `place` any more, otherwise None. Raises StorageError ``journal-full``, and what
+    state if that is not at `place` any more, otherwise None. Raises StorageError ``write-failed``, and what
     methods of `Slots` do.
     """
     with slots.changing():
@@ -26,7 +26,7 @@ def append(slots: Slots, place: Place, entry: Entry, suits: Callable[[State | No
         if state.journal.end > MAX_JOURNAL - MAX_ENTRY - FRAME:
             remedy = "free some space" if state.record.confirmed else "confirm it or go back"
             text = f"{slots.folder}: {state.journal.end:,} bytes of corrections could not be made a part of"
-            raise StorageError("journal-full", f"{text} the delta; {remedy} and run again")
+            raise StorageError("write-failed", f"{text} the delta; {remedy} and run again")
         return Place(state.record.current, slots.files.append(state.record.current, state.journal, entry))
 
 

@@ -104,7 +104,7 @@ def _corrected(kernels, delta: Delta, entry: Entry) -> Delta:
     size = delta.head.embedding_size
     if entry.embedding.shape != (size,):
         text = f"an embedding of {entry.embedding.size} values was learnt, the head takes {size}"
-        raise InputError("journal-entry", f"{text}; use the network that the delta was made for")
+        raise InputError("backbone-mismatch", f"{text}; use the network that the delta was made for")
     rows = np.tile(entry.embedding / length_of(entry.embedding), (delta.views, 1)).astype(np.float32)
     head = delta.head.extended(len(names))
     head.update(kernels, rows, np.full(delta.views, names.index(name), np.int32))

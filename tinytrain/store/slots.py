@@ -122,7 +122,7 @@ class Slots:
 
         The delta before it, with its journal, goes if the one in use `replaces` it.
 
-        Raises InputError ``store-empty``, and ChangedError as `commit` does.
+        Raises InputError ``store-missing``, and ChangedError as `commit` does.
         """
         with self.changing():
             state = self.at(place)
@@ -271,7 +271,7 @@ class Slots:
         return InputError("store-damaged", f"{self.folder}: {text}; apply the delta again")
 
     def _empty(self) -> InputError:
-        return InputError("store-empty", f"{self.folder} holds 0 deltas; apply one first")
+        return InputError("store-missing", f"{self.folder} holds 0 deltas; apply one first")
 
     def _lock(self):
         """The lock of an existing store; no lock file is created in another folder."""

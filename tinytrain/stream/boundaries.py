@@ -65,7 +65,7 @@ def whole_end(data: bytes) -> int | None:
             return None
         if isinstance(error, NoImageError) or not is_known(data):
             raise NoImageError(str(error)) from None
-        return None if error.code == "picture-broken" else len(data)
+        return None if error.code == "image-unreadable" else len(data)
     return len(data)
 
 

@@ -38,7 +38,7 @@ def meaning(text: str, names: tuple[str, ...]) -> Meaning:
     """What a word means: the name of a class, one of WORDS, the number of a class, or `NEW` and a name.
 
     The name of a class is always that class. Behind `CLASS` it is nothing else. Numbers from 1 mean classes
-    unless a class is called by a number. Raises InputError ``new-class`` for anything else.
+    unless a class is called by a number. Raises InputError ``unknown-class`` for anything else.
     """
     text = unicodedata.normalize("NFC", text)
     if text in names:
@@ -55,7 +55,7 @@ def meaning(text: str, names: tuple[str, ...]) -> Meaning:
     near = next((n for n in names if name and n.casefold().startswith(name.casefold())), None)
     hint = f", did you mean {one_line(near, 100)}?" if near else suggestion(name, names)
     remedy = f"Type it in full, or {NEW}{shown} for a new class" if hint else f"{NEW}{shown} is a new class"
-    raise InputError("new-class", f"no class {shown!r}{hint or ';'} {remedy}")
+    raise InputError("unknown-class", f"no class {shown!r}{hint or ';'} {remedy}")
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class LabelFile:
         if len(fields) != 2 or not all(fields):
             shown = one_line(text, 100)
             return InputError(
-                "label-line", f"{self.path}: {shown!r} is not a line 'image,class'; it is left out"
+                "labels-unreadable", f"{self.path}: {shown!r} is not a line 'image,class'; it is left out"
             )
         image, word = (field.encode(errors="surrogateescape") for field in fields)
         key = _digest(image)[:12]

@@ -110,7 +110,7 @@ class Learner:
         """
         if not np.isfinite(embedding).all():
             raise InputError(
-                "journal-entry", "an embedding holds NaN or infinity; this image cannot be learnt"
+                "network-not-finite", "an embedding holds NaN or infinity; this image cannot be learnt"
             )
         embedding, names = np.asarray(embedding, np.float32), self.delta.class_names
         name = unicodedata.normalize("NFC", name)

@@ -90,14 +90,14 @@ class FolderSource:
 
     def __iter__(self) -> Iterator[Frame | Note | None]:
         if not os.path.isdir(self.path):
-            raise InputError("folder-missing", f"{self.path} is no folder; check the name")
+            raise InputError("file-missing", f"{self.path} is no folder; check the name")
         while True:
             known = self._unlisted
             files = self._look()
             for folder in self._unlisted.keys() - known.keys():
                 text = f"{one_line(folder, 200)} cannot be listed ({self._unlisted[folder]})"
                 if self.once and folder == self.path:
-                    raise InputError("folder-missing", f"{text}; check its rights")
+                    raise InputError("file-missing", f"{text}; check its rights")
                 yield Note(f"{text}; its images are not looked at until it can be")
             given = False
             for file in files:

@@ -126,5 +126,5 @@ def _is_whole(data: bytearray) -> bool:
     try:
         check_image(bytes(data))
     except InputError as error:
-        return error.code != "picture-broken"
+        return error.code != "image-unreadable"
     return True

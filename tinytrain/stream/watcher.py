@@ -111,7 +111,7 @@ class Watcher:
         return self._recent[key].guess if key in self._recent else None
 
     def recall(self, key: str) -> Recent:
-        """The recent image `key`, or another one at this path. Raises InputError ``image-gone``."""
+        """The recent image `key`, or another one at this path. Raises InputError ``file-missing``."""
         key = self._as_observed(key)
         if key in self._recent:
             return self._recent[key]
@@ -135,12 +135,12 @@ class Watcher:
         the same label again is not learnt. A recent image need not be there any more; any other `key` is the
         path of an image. `recent` is what `recall` gave for it earlier. If another process has put a delta
         into the store that changes the network in another way, this goes on with that. Raises InputError
-        ``image-gone``, ``new-class``, and what `Learner.learn` does.
+        ``file-missing``, ``unknown-class``, and what `Learner.learn` does.
         """
         start, key, name = time.monotonic(), self._as_observed(key), unicodedata.normalize("NFC", name)
         if not new and name not in self.class_names:
             text = f"no class {one_line(name, 100)!r}; give new=True if it is a new one"
-            raise InputError("new-class", text)
+            raise InputError("unknown-class", text)
         recent = recent or self.recall(key)
         guess, content, image = recent.guess, recent.image, recent.digest
         before = self.learner.label_of(image)
@@ -155,7 +155,7 @@ class Watcher:
         """Take back the last label of image `key`, or the last of all, also of an earlier run.
 
         The head is then what it would be without that label, bit for bit. None if there is no label since
-        the journal became a part of the delta. Raises InputError ``image-gone``, and StorageError.
+        the journal became a part of the delta. Raises InputError ``file-missing``, and StorageError.
         """
         start = time.monotonic()
         image = "" if key is None else self.recall(key).digest
@@ -259,7 +259,7 @@ class Watcher:
 
     def _gone(self, key: str) -> InputError:
         text = f"{one_line(key, 200)} is none of the last {self._most} images and no file"
-        return InputError("image-gone", f"{text}; give the path of an image")
+        return InputError("file-missing", f"{text}; give the path of an image")
 
 
 def _digest(image) -> str:

@@ -78,7 +78,7 @@ def test_a_image_on_both_sides_is_a_leak():
     leaking = replace(episode, query=episode.support)
     with pytest.raises(InputError, match="12 images were drawn twice") as caught:
         require_apart(dataset, leaking)
-    assert caught.value.code == "leak"
+    assert caught.value.code == "bad-value"
 
 
 def test_a_group_on_both_sides_is_a_leak():
@@ -86,7 +86,7 @@ def test_a_group_on_both_sides_is_a_leak():
     dataset = replace(frames(), groups=np.zeros(len(frames()), np.int32))
     with pytest.raises(InputError, match="1 groups are on both sides") as caught:
         require_apart(dataset, episode)
-    assert caught.value.code == "leak"
+    assert caught.value.code == "bad-value"
 
 
 def test_images_without_names_of_their_own_cannot_be_told_apart():

@@ -65,4 +65,4 @@ def test_a_worker_without_the_setting_of_its_parent_refuses_the_job(tmp_path, mo
         InputError, match=f"with usual kernels, the run began with {of_parent.code}"
     ) as refused:
         run_job(of_parent)
-    assert refused.value.code == "worker-code"
+    assert refused.value.code == "run-mismatch"

@@ -56,7 +56,7 @@ def test_a_damaged_compressed_log_is_refused_and_none_is_written_to(tmp_path):
         packed.write_bytes(damaged)
         with pytest.raises(InputError, match="decompressed") as caught:
             read_log(packed)
-        assert caught.value.code == "log-broken"
+        assert caught.value.code == "file-damaged"
 
 
 def test_a_small_archive_of_more_than_any_log_holds_is_refused_in_little_memory(tmp_path, monkeypatch):
@@ -98,7 +98,7 @@ def test_a_log_is_read_from_a_pipe_up_to_the_size_of_any_log(monkeypatch):
         pytest.raises(InputError, match=r"gave more than the .* of a log") as caught,
     ):
         read_log(path)
-    assert caught.value.code == "file-too-large"
+    assert caught.value.code == "file-kind"
 
 
 def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path):
@@ -124,7 +124,7 @@ def test_a_file_beyond_the_size_of_any_log_is_not_read(tmp_path):
     for read in (read_log, lambda path: opened(path).__enter__()):
         with pytest.raises(InputError, match=r"more than the 134\.2 MB") as refused:
             read(tmp_path / "log")
-        assert refused.value.code == "file-too-large"
+        assert refused.value.code == "file-kind"
 
 
 @pytest.mark.parametrize("line", ["{", "[1]", '{"pack": "signs"}', "3"])
@@ -133,7 +133,7 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path, line):
     path.write_text(json.dumps(record()) + "\n" + line + "\n" + json.dumps(record()) + "\n")
     with pytest.raises(InputError, match="line 2 is no record") as caught:
         read_log(path, checked)
-    assert caught.value.code == "log-broken"
+    assert caught.value.code == "file-damaged"
 
 
 def test_of_a_log_whose_writer_knows_its_size_what_follows_is_dropped(tmp_path, monkeypatch):
@@ -148,7 +148,7 @@ def test_of_a_log_whose_writer_knows_its_size_what_follows_is_dropped(tmp_path, 
     again.append([])
     assert again.rows == log.rows and log.path.read_bytes() == whole
     log.path.write_bytes(whole + b" " * 101)
-    with pytest.raises(InputError, match="file-too-large"):
+    with pytest.raises(InputError, match="file-kind"):
         Log(log.path, size=log.size)
 
 
@@ -166,7 +166,7 @@ def test_everything_that_decides_a_run_is_in_its_key(name):
 def test_two_runs_do_not_write_the_same_log(tmp_path):
     with opened(tmp_path / "log"), pytest.raises(StorageError, match="another run is writing") as caught:
         opened(tmp_path / "log").__enter__()
-    assert caught.value.code == "log-in-use"
+    assert caught.value.code == "store-busy"
 
 
 def test_a_log_that_cannot_be_written_or_read_is_one_line(tmp_path):

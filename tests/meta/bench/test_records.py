@@ -55,7 +55,7 @@ def test_any_value_in_any_place_of_a_record_is_reported_or_refused_by_its_line(t
             blocks = report_blocks(facts)
             assert html("title", blocks) and markdown("title", blocks)
         except InputError as refused:
-            assert refused.code in ("log-broken", "log-mixed") and len(str(refused)) < 1000
+            assert refused.code in ("file-damaged", "run-mismatch") and len(str(refused)) < 1000
 
 
 NO_RECORDS = (
@@ -70,7 +70,7 @@ def test_lines_that_are_no_records_are_refused_by_their_number(tmp_path, line):
     (tmp_path / "log").write_bytes(json.dumps(record()).encode() + b"\n" + line + b"\n")
     with pytest.raises(InputError, match=r"line [23] is no record of ours") as refused:
         write_report([tmp_path / "log"], tmp_path / "report")
-    assert refused.value.code == "log-broken" and not (tmp_path / "report").exists()
+    assert refused.value.code == "file-damaged" and not (tmp_path / "report").exists()
 
 
 @pytest.mark.parametrize(("labels", "packs"), [(1000, 1), (100, 30)])
@@ -78,7 +78,7 @@ def test_more_policies_than_can_be_compared_are_refused_at_once(labels, packs):
     rows = [record(f"policy {k}", pack=f"pack {k % packs}") for k in range(max(labels, packs))]
     with pytest.raises(InputError, match="pairs of policies on a pack") as refused:
         tables(rows)
-    assert refused.value.code == "log-too-wide"
+    assert refused.value.code == "unsupported"
 
 
 MARKUP = (
@@ -107,3 +107,9 @@ def test_names_of_a_record_are_shown_in_markdown_as_they_are(tmp_path, place, na
     tables_of_it = [block for block in text.split("\n\n") if block.startswith("|")]
     for lines in map(str.splitlines, tables_of_it):
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
+
+
+def test_records_of_version_0_2_are_read():
+    kept = record()
+    old = json.loads(json.dumps(kept).replace("trained_parameters", "trained_numbers"))
+    assert checked(old)["memory"] == checked(kept)["memory"]

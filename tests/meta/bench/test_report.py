@@ -123,7 +123,7 @@ def test_costs_are_the_most_bytes_and_the_mean_macs_and_seconds_of_the_episodes(
     for records in ([first, second], [second, first]):
         (method,) = group_of(records)["methods"]
         assert method["cost"] == {
-            "arena": 3000, "published": 6000, "batch_1": 9000, "trained_numbers": 15,
+            "arena": 3000, "published": 6000, "batch_1": 9000, "trained_parameters": 15,
             "backward_per_sample": 60, "backward_per_query": 40, "full_backward": 100, "total": 1000,
             "seconds": {"probe": 1.0, "training": 3.0},
         }  # fmt: skip
@@ -251,7 +251,7 @@ def lines_of(tmp_path, records):
 def test_costs_stand_under_their_headings_with_their_units(tmp_path):
     made = record("full", budget=7_000_000)
     made["memory"] = {"arena": 1234567, "paper": 1, "batch_1": 2 * MIB, "batch_100": 3 * MIB,
-                      "trained_numbers": 4321}  # fmt: skip
+                      "trained_parameters": 4321}  # fmt: skip
     made["macs"] = {"backward_per_sample": 1, "backward_per_query": 2.5e6, "full_backward": 10**7,
                     "total": 6 * 10**9}  # fmt: skip
     lines = lines_of(tmp_path, [made])

@@ -215,7 +215,7 @@ def test_a_log_of_another_analysis_or_of_nothing_is_refused_and_left_as_it_is(tm
     assert known_gains(Log(path, log_row), {"network": "a", "data": "d"}) == {("biases 3", 0): 0.5}
     with pytest.raises(InputError, match="measured with another data") as caught:
         known_gains(Log(path, log_row), {"network": "a", "data": "e"})
-    assert caught.value.code == "log-mismatch" and path.read_bytes() == before
+    assert caught.value.code == "run-mismatch" and path.read_bytes() == before
     for content in (
         b"no json\n", b"[]\n[]\n", b'{"network": "a"}\n{"part": 3}\n', b"[" * 99999 + b"\n",
         b'{}\n{"part": "a", "episode": 0, "gain": 1' + b"0" * 400 + b"}\n",
@@ -223,7 +223,7 @@ def test_a_log_of_another_analysis_or_of_nothing_is_refused_and_left_as_it_is(tm
         path.write_bytes(content)
         with pytest.raises(InputError) as caught:
             Log(path, log_row)
-        assert caught.value.code == "log-broken" and path.read_bytes() == content
+        assert caught.value.code == "file-damaged" and path.read_bytes() == content
 
 
 def test_the_result_says_how_published_configurations_fare(tmp_path, monkeypatch):
@@ -254,7 +254,7 @@ def test_a_result_is_a_policy_for_its_network_alone(tmp_path):
     assert made.name == "found" and recipe.updates == updates_of(network, Configuration(3, {9: 0.5}))
     with pytest.raises(InputError, match="another network than other") as caught:
         made.recipe(toy_network(1, "other"), None, Budget(), None, 1.0)
-    assert caught.value.code == "wrong-network"
+    assert caught.value.code == "backbone-mismatch"
 
 
 def test_a_result_passes_the_conformance_kit(tmp_path):
@@ -272,7 +272,7 @@ def test_a_result_that_the_network_cannot_follow_is_refused(tmp_path, found):
     path.write_bytes(result(toy_network(), **found))
     with pytest.raises(InputError, match="layers or fractions") as caught:
         searched_policy(path).recipe(toy_network(), None, Budget(), None, 1.0)
-    assert caught.value.code == "search-broken"
+    assert caught.value.code == "file-damaged"
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,6 @@ def test_a_plot_needs_a_log_and_a_name_of_its_kind(capsys, tmp_path):
     assert study.main(["--plot", "plot.png"]) == 2
     assert study.main(["--plot", str(tmp_path / "plot.svg")]) == 2
     assert [line.split(":")[1].strip() for line in capsys.readouterr().err.splitlines()] == [
-        "plot-kind",
+        "usage",
         "usage",
     ]

@@ -241,4 +241,4 @@ def test_a_network_that_no_source_has_images_for_is_refused(shape):
     network = toynets.toy("headed", spec=InputSpec(shape))
     with pytest.raises(InputError, match=f"takes images of {' x '.join(map(str, shape))}; only") as caught:
         Whole(network, 4)
-    assert caught.value.code == "network-input"
+    assert caught.value.code == "unsupported"

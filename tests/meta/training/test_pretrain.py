@@ -107,13 +107,13 @@ def test_blocks_that_do_not_match_the_teachers_are_refused(tmp_path):
     shape = {"size": 16, "stem": 4, "blocks": [[0, 5, 3, 1], *EQUAL[1:]]}
     with pytest.raises(InputError, match="inner: 0") as refused:
         toyruns.task(tmp_path, "pretrain", teacher=bottleneck_teacher(), architecture=shape, inner=1.0)
-    assert refused.value.code == "teacher-blocks"
+    assert refused.value.code == "unsupported"
 
 
 def test_a_teacher_of_another_width_needs_the_relational_loss(tmp_path):
     with pytest.raises(InputError, match="relational") as refused:
         toyruns.task(tmp_path, "pretrain", teacher=TEACHER)
-    assert refused.value.code == "teacher-size"
+    assert refused.value.code == "unsupported"
 
 
 def test_an_architecture_that_cannot_be_is_refused(tmp_path):

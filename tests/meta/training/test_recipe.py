@@ -77,7 +77,7 @@ def test_defaults_and_numbers_in_exponents(tmp_path):
 def test_what_is_wrong_is_named_with_what_is_allowed(tmp_path, changes, said):
     with pytest.raises(InputError) as refused:
         parse_recipe(toyruns.content(tmp_path) | changes, "meta-train", "mine.yaml")
-    assert refused.value.code == "recipe"
+    assert refused.value.code == "bad-value"
     assert f"mine.yaml: {said}" in str(refused.value)
 
 

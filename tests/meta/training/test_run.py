@@ -181,7 +181,7 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path):
     toyruns.run(tmp_path)()
     with pytest.raises(InputError, match="--restart") as refused:
         toyruns.run(tmp_path, seed=5)
-    assert refused.value.code == "checkpoint-mismatch"
+    assert refused.value.code == "run-mismatch"
 
 
 def test_something_else_in_the_place_of_the_checkpoint_is_refused(tmp_path):
@@ -193,8 +193,8 @@ def test_something_else_in_the_place_of_the_checkpoint_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("episode", "code"),
     [
-        ({"way": 5, "shots": 2, "queries": 1}, "too-few-pictures"),
-        ({"way": 2, "shots": 8, "queries": 1}, "too-few-pictures"),
+        ({"way": 5, "shots": 2, "queries": 1}, "too-few-images"),
+        ({"way": 2, "shots": 8, "queries": 1}, "too-few-images"),
         ({"sampler": "meta-dataset"}, "too-few-classes"),
     ],
 )
@@ -270,7 +270,7 @@ def test_two_runs_cannot_write_the_same_files(tmp_path):
     with paths.held():
         with pytest.raises(StorageError, match="another run is writing") as refused, paths.held():
             pass
-        assert refused.value.code == "run-in-use"
+        assert refused.value.code == "store-busy"
     with paths.held():
         pass
     assert not list(tmp_path.iterdir())
@@ -283,7 +283,7 @@ def test_a_log_that_is_not_its_checkpoint_s_is_refused_in_one_line(tmp_path):
         run.paths.log.write_bytes(other)
         with pytest.raises(InputError) as refused:
             toyruns.run(tmp_path)
-        assert refused.value.code in ("log-missing", "log-broken")
+        assert refused.value.code in ("file-damaged", "file-damaged")
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("precious")])
@@ -298,7 +298,7 @@ def test_what_is_no_lock_file_is_refused_at_once_and_left_alone(tmp_path, make):
 def test_only_one_run_at_a_time_has_the_files(tmp_path):
     with held(tmp_path):
         assert (tmp_path / "net.lock").stat().st_mode & 0o777 == 0o600
-        with pytest.raises(StorageError, match="run-in-use"), held(tmp_path):
+        with pytest.raises(StorageError, match="store-busy"), held(tmp_path):
             pass
     assert not (tmp_path / "net.lock").exists()
 

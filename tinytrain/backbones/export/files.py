@@ -48,13 +48,13 @@ OPTIONS = {"labels": (".onnx",), "float_input": (".onnx", ".tflite")}
 
 
 def kind_of(path: str | os.PathLike, **options: bool) -> str:
-    """The suffix of `path`, one of KINDS. Raises UsageError ``export-kind`` for it or an option with it."""
+    """The suffix of `path`, one of KINDS. Raises UsageError for it or an option with it."""
     suffix = os.path.splitext(path)[1].lower()
     if suffix not in KINDS:
-        raise UsageError("export-kind", f"{os.fspath(path)!r} must end in {ENDINGS}")
+        raise UsageError("usage", f"{os.fspath(path)!r} must end in {ENDINGS}")
     for option in (option for option, wanted in options.items() if wanted and suffix not in OPTIONS[option]):
         only, name = " and ".join(OPTIONS[option]), option.replace("_", "-")
-        raise UsageError("export-kind", f"{name} is for {only} files, not for {suffix}; leave it out")
+        raise UsageError("usage", f"{name} is for {only} files, not for {suffix}; leave it out")
     return suffix
 
 

@@ -30,13 +30,13 @@ LABELS = "labels.txt"
 
 
 def need_litert():
-    """The modules of the schema of LiteRT and of flatbuffers. Raises InputError ``tflite-missing``."""
+    """The modules of the schema of LiteRT and of flatbuffers. Raises InputError ``package-missing``."""
     try:
         import flatbuffers
         from ai_edge_litert import schema_py_generated
     except ImportError as error:
         raise InputError(
-            "tflite-missing", f".tflite files need the package ai-edge-litert; run {install('tflite')}"
+            "package-missing", f".tflite files need the package ai-edge-litert; run {install('tflite')}"
         ) from error
     return schema_py_generated, flatbuffers
 
@@ -51,7 +51,7 @@ def tflite_model(network: Network, delta: Delta, float_input: bool = False) -> b
     schema, flatbuffers = need_litert()
     for name in delta.class_names:
         if len(name.splitlines()) > 1:
-            raise InputError("export-labels", f"class name {name!r:.60} has 2 lines; rename the class")
+            raise InputError("unsupported", f"class name {name!r:.60} has 2 lines; rename the class")
     adapted, writer = apply(network, delta), TfliteWriter(schema, float_input)
     write_steps(adapted, delta, writer)
     builder = flatbuffers.Builder(2**20)

@@ -62,11 +62,11 @@ class Writer(ABC):
 def write_steps(network: Network, delta: Delta, writer: Writer) -> None:
     """All steps of `network`, which is an adapted one, and of the head of `delta`.
 
-    Raises InputError ``export-head`` for a head that is no linear map of the unit embedding.
+    Raises InputError ``unsupported`` for a head that is no linear map of the unit embedding.
     """
     if not isinstance(delta.head, LinearHead):
         raise InputError(
-            "export-head", f"head {delta.head.kind!r} is no linear map, which alone can be exported"
+            "unsupported", f"head {delta.head.kind!r} is no linear map, which alone can be exported"
         )
     x = block = squeezed = writer.pixels(network.input)
     modules = {module.last: module for module in network.modules}

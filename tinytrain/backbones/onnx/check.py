@@ -28,7 +28,7 @@ class SkippedError(Exception):
 def compare(imported: Imported) -> float:
     """Largest difference between the embeddings of random images, relative to their length.
 
-    Raises InputError ``onnx-mismatch`` above 1e-4, or above 0.2 in int8, and SkippedError if onnxruntime is
+    Raises InputError ``unsupported`` above 1e-4, or above 0.2 in int8, and SkippedError if onnxruntime is
     missing or cannot read the file, or if the images are so large that it would take more than 0.5 GB.
     """
     network = imported.network
@@ -41,7 +41,7 @@ def compare(imported: Imported) -> float:
     tolerance = TOLERANCE_INT8 if network.quantisation else TOLERANCE
     if not difference <= tolerance:  # NaN counts as different
         raise InputError(
-            "onnx-mismatch",
+            "unsupported",
             f"{network.name}: embeddings differ from onnxruntime's by {difference:.1e}, more than"
             f" {tolerance:.0e}; the import is faulty; nothing was written",
         )

@@ -52,17 +52,17 @@ def import_onnx(
 
     `mean` and `scale` are numbers, or hold one for each channel. `size` is needed only where the file leaves
     the size of its input open. Raises InputError: a code of `read_onnx`, `Walk` or `check_network`,
-    ``onnx-size``, or ``onnx-unsupported``, which names the first nodes in the way. A file takes at most
+    ``bad-value``, or ``unsupported``, which names the first nodes in the way. A file takes at most
     0.5 GB of memory, eight times the size of the largest.
     """
     source, graph = str(path), read_onnx(path)
     hw = _hw(graph, size, source)
     walk = Walk(graph, hw, OPERATIONS)
     if walk.problems:
-        raise InputError("onnx-unsupported", f"{source}: {_listed(walk, graph)}; {SUPPORTED}")
+        raise InputError("unsupported", f"{source}: {_listed(walk, graph)}; {SUPPORTED}")
     if walk.pooled is None or not walk.parts:
         raise InputError(
-            "onnx-unsupported",
+            "unsupported",
             f"{source}: {len(walk.parts)} convolutions and no pooling at the end; {SUPPORTED}",
         )
     each = (float(x) if np.ndim(x) == 0 else tuple(map(float, x)) for x in (mean, scale))
@@ -90,10 +90,10 @@ def _hw(graph: Graph, size: int | None, source: str) -> tuple[int, int]:
     """Height and width of the image: what the file says, and `size` for what it leaves open."""
     stated = [side for side in graph.shape[2:] if side is not None]
     if not stated and size is None:
-        raise InputError("onnx-size", f"{source} leaves the size of its input open; give --size PIXELS")
+        raise InputError("bad-value", f"{source} leaves the size of its input open; give --size PIXELS")
     if size is not None and set(stated) - {size}:
         given = " x ".join(str(side or "any") for side in graph.shape[2:])
-        raise InputError("onnx-size", f"{source} takes images of {given}, --size says {size}; leave it out")
+        raise InputError("bad-value", f"{source} takes images of {given}, --size says {size}; leave it out")
     height, width = (side or size or stated[0] for side in graph.shape[2:])
     return height, width
 
@@ -135,12 +135,12 @@ def _in_int8(network: Network, walk: Walk, graph: Graph) -> Network:
     """`network` with the weights and codes of a quantised graph."""
     walk.problems += int8_problems(walk, network.layers)
     if walk.problems:
-        raise InputError("onnx-unsupported", f"{walk.source}: {_listed(walk, graph)}; {BEFORE}")
+        raise InputError("unsupported", f"{walk.source}: {_listed(walk, graph)}; {BEFORE}")
     rotated = False not in walk.turned
     network = as_int8(walk, network, lambda weight, layer: _matrix(weight, layer, rotated, np.int8))
     check_network(network)
     if obstacle := int8_obstacle(network):
-        raise InputError("onnx-unsupported", f"{walk.source}: {obstacle}; {BEFORE}")
+        raise InputError("unsupported", f"{walk.source}: {obstacle}; {BEFORE}")
     return network
 
 

@@ -98,7 +98,7 @@ class Walk:
     `operations` maps the name of an operation to its function (walk, node) -> Value, or None where no image
     comes out.
 
-    Raises InputError ``onnx-too-large`` if the network would exceed the limits of a network file.
+    Raises InputError ``unsupported`` if the network would exceed the limits of a network file.
     """
 
     def __init__(self, graph: Graph, hw: tuple[int, int], operations: dict):
@@ -227,7 +227,7 @@ class Walk:
         else:
             return
         raise InputError(
-            "onnx-too-large",
+            "unsupported",
             f"{self.source}: its operations have {what}, with shared weights counted for each;"
             " export a smaller model",
         )

@@ -70,12 +70,12 @@ class Graph:
 
 
 def need_onnx():
-    """The module ``onnx``. Raises InputError ``onnx-missing``."""
+    """The module ``onnx``. Raises InputError ``package-missing``."""
     try:
         import onnx
     except ImportError as error:
         raise InputError(
-            "onnx-missing", f".onnx files need the package onnx; run {install('onnx')}"
+            "package-missing", f".onnx files need the package onnx; run {install('onnx')}"
         ) from error
     return onnx
 
@@ -83,9 +83,8 @@ def need_onnx():
 def read_onnx(path: str | os.PathLike) -> Graph:
     """Graph of the ONNX file `path`, at most 64 MiB together with its weights.
 
-    Raises InputError: a code of `read_bytes`, ``onnx-missing``, ``onnx-too-large``, ``onnx-corrupt``,
-    ``onnx-external``, ``onnx-opset``, ``onnx-functions``, ``onnx-input`` or ``onnx-order``, and
-    ``backbone-kind`` for a file of ``tinytrain export``.
+    Raises InputError: a code of `read_bytes`, ``package-missing``, ``unsupported``, ``file-damaged`` and
+    ``file-kind`` for a file of ``tinytrain export``.
     """
     onnx, source = need_onnx(), str(path)
     data = read_bytes(path, MAX_FILE)
@@ -93,7 +92,7 @@ def read_onnx(path: str | os.PathLike) -> Graph:
         fields = count_fields(data, onnx.ModelProto.DESCRIPTOR)
         if fields > MAX_FIELDS:
             raise InputError(
-                "onnx-too-large",
+                "unsupported",
                 f"{source} has more than {MAX_FIELDS:,} fields, operations and numbers outside of weights;"
                 " export the model with its weights as raw data and only with what is needed to run it",
             )
@@ -101,9 +100,9 @@ def read_onnx(path: str | os.PathLike) -> Graph:
     except InputError:
         raise
     except Exception as error:  # the errors of protobuf differ between versions
-        raise InputError("onnx-corrupt", f"{source} is not a readable ONNX file; copy it again") from error
+        raise InputError("file-damaged", f"{source} is not a readable ONNX file; copy it again") from error
     if not model.graph.node:
-        raise InputError("onnx-corrupt", f"{source} holds 0 operations; is it an ONNX file?")
+        raise InputError("file-damaged", f"{source} holds 0 operations; is it an ONNX file?")
     _check_model(onnx, model, source)
     if any(tensor.external_data for tensor in model.graph.initializer):
         take_in(onnx, model, path, MAX_FILE - len(data))
@@ -122,15 +121,15 @@ def read_onnx(path: str | os.PathLike) -> Graph:
 
 def _check_model(onnx, model, source: str) -> None:
     if model.producer_name == PRODUCER:
-        raise InputError("backbone-kind", f"{source} is {'; '.join(EXPORTED)}")
+        raise InputError("file-kind", f"{source} is {'; '.join(EXPORTED)}")
     version = max((x.version for x in model.opset_import if x.domain in STANDARD), default=0)
     newest = onnx.defs.onnx_opset_version()
     if not OLDEST_OPSET <= version <= newest:
         raise InputError(
-            "onnx-opset", f"{source} has opset {version}; supported are {OLDEST_OPSET} to {newest}; {AGAIN}"
+            "unsupported", f"{source} has opset {version}; supported are {OLDEST_OPSET} to {newest}; {AGAIN}"
         )
     if any(function.domain in STANDARD for function in model.functions):
-        raise InputError("onnx-functions", f"{source} redefines standard operations; {AGAIN}")
+        raise InputError("unsupported", f"{source} redefines standard operations; {AGAIN}")
 
 
 def _array(onnx, tensor, source: str) -> np.ndarray:
@@ -182,7 +181,7 @@ def _input(onnx, graph, constants: dict, source: str) -> tuple[str, tuple[int | 
     """Name, shape and axes, as in `Graph`, of the only input that is not a constant."""
     inputs = [value for value in graph.input if _text(value.name) not in constants]
     if len(inputs) != 1:
-        raise InputError("onnx-input", f"{source} has {len(inputs)} inputs; supported is one, the image")
+        raise InputError("unsupported", f"{source} has {len(inputs)} inputs; supported is one, the image")
     tensor, types = inputs[0].type.tensor_type, onnx.TensorProto
     shape = tuple(d.dim_value if d.dim_value > 0 else None for d in tensor.shape.dim)
     about = f"{source}: input {inputs[0].name[:40]!r}"
@@ -191,14 +190,14 @@ def _input(onnx, graph, constants: dict, source: str) -> tuple[str, tuple[int | 
             tensor.elem_type, "unknown"
         )
         raise InputError(
-            "onnx-input",
+            "unsupported",
             f"{about} is of type {kind}; supported are float32 and float16; export the model again",
         )
     if len(shape) == 4 and shape[1] not in (1, 3) and shape[3] in (1, 3):
         return _text(inputs[0].name), (shape[0], shape[3], *shape[1:3]), "nhwc"
     if len(shape) != 4 or shape[1] not in (1, 3, None):
         raise InputError(
-            "onnx-input",
+            "unsupported",
             f"{about} has shape {shape}; supported is (batch, channels, rows, columns) or (batch, rows,"
             " columns, channels) with 3 or 1 channels; export the model for such images",
         )
@@ -212,11 +211,13 @@ def _check_order(nodes: list[Node], known: set[str], source: str) -> None:
         for name in node.inputs:
             if name not in known:
                 raise InputError(
-                    "onnx-order",
+                    "file-damaged",
                     f"{source}: node {node.name[:80]!r} reads {name[:80]!r}, which no earlier node computes:"
                     f" the graph is unsorted, incomplete or has a cycle; {AGAIN}",
                 )
         made = [name for name in node.outputs if name]
         if known & set(made) or len(set(made)) != len(made) or not made:
-            raise InputError("onnx-order", f"{source}: node {node.name[:80]!r} computes nothing new; {AGAIN}")
+            raise InputError(
+                "file-damaged", f"{source}: node {node.name[:80]!r} computes nothing new; {AGAIN}"
+            )
         known |= set(made)

@@ -13,7 +13,7 @@ DIGITS = 12  # of the places in a file
 def take_in(onnx, model, path: str | os.PathLike, limit: int) -> None:
     """Move the weights that lie in ``<path>.data``, of at most `limit` bytes, into `model`, which is `path`.
 
-    Raises InputError ``onnx-external`` for weights in any other file, which is never opened, ``onnx-corrupt``
+    Raises InputError ``unsupported`` for weights in any other file, which is never opened, ``file-damaged``
     for places that the file does not have, or a code of `read_bytes`.
     """
     source, beside = str(path), f"{os.fspath(path)}.data"
@@ -23,7 +23,7 @@ def take_in(onnx, model, path: str | os.PathLike, limit: int) -> None:
     end = max(last for _, last in places)
     if end > len(data):
         raise InputError(
-            "onnx-corrupt", f"{beside} holds {len(data):,} bytes, the weights go up to {end:,}; {AGAIN}"
+            "file-damaged", f"{beside} holds {len(data):,} bytes, the weights go up to {end:,}; {AGAIN}"
         )
     for tensor, (first, last) in zip(tensors, places, strict=True):
         tensor.raw_data = bytes(data[first:last])
@@ -46,11 +46,11 @@ def _place(tensor, name: str, source: str) -> tuple[int, int]:
 def elsewhere(tensor, source: str) -> InputError:
     name = f"{os.path.basename(source)}.data"
     return InputError(
-        "onnx-external",
+        "unsupported",
         f"{source}: tensor {tensor.name[:80]!r} is in another file than {name} beside it, and no other is"
         f" opened; join the two in Python with {JOIN}, then import the result",
     )
 
 
 def unreadable(tensor, source: str) -> InputError:
-    return InputError("onnx-corrupt", f"{source}: tensor {tensor.name[:80]!r} cannot be read; {AGAIN}")
+    return InputError("file-damaged", f"{source}: tensor {tensor.name[:80]!r} cannot be read; {AGAIN}")

@@ -94,7 +94,7 @@ def _renderer(path: str | None):
 
     suffix = os.path.splitext(path)[1].lower()
     if suffix not in RENDERERS:
-        raise UsageError("report-kind", f"{path!r} must end in {', '.join(RENDERERS)}")
+        raise UsageError("usage", f"{path!r} must end in {', '.join(RENDERERS)}")
     return RENDERERS[suffix]
 
 

@@ -118,7 +118,7 @@ def _get(arguments) -> int:
 
 
 def _published(name: str):
-    """The row of a published backbone or tier. Raises UsageError ``no-backbone`` for another name."""
+    """The row of a published backbone or tier. Raises UsageError ``unknown-name`` for another name."""
     from difflib import get_close_matches
 
     from tinytrain.backbones.catalogue import PUBLISHED, TIERS, named
@@ -127,8 +127,8 @@ def _published(name: str):
     if row and row.is_published:
         return row
     if row:
-        raise UsageError("no-backbone", f"{row.name} comes with the package; there is nothing to get")
+        raise UsageError("unknown-name", f"{row.name} comes with the package; there is nothing to get")
     names = [*TIERS, *(published.name for published in PUBLISHED)]
     closest = get_close_matches(name, names, n=1)
     hint = f", did you mean {closest[0]}?" if closest else ";"
-    raise UsageError("no-backbone", f"no backbone {name!r}{hint} known names: {', '.join(names)}")
+    raise UsageError("unknown-name", f"no backbone {name!r}{hint} known names: {', '.join(names)}")

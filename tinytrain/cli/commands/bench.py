@@ -126,7 +126,7 @@ def factors(text: str) -> tuple[float, ...]:
     except ValueError:
         found = ()
     if not found or not all(0 < factor < float("inf") for factor in found):
-        raise UsageError("bad-grid", f"{text!r} is not a list of factors above 0, such as 0.25,0.5,1,2,4")
+        raise UsageError("usage", f"{text!r} is not a list of factors above 0, such as 0.25,0.5,1,2,4")
     return found
 
 

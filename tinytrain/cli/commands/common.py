@@ -63,7 +63,7 @@ class BackboneOfDelta:
             return False
 
     def of(self, delta, out: str | None = None):
-        """The network for `delta`. Raises InputError ``wrong-backbone``, or what `find_backbone` raises.
+        """The network for `delta`. Raises InputError ``backbone-mismatch``, or what `find_backbone` raises.
 
         Raises UsageError if a result in the file `out` would replace it.
         """
@@ -150,7 +150,7 @@ def open_delta(path: str, *, start_of: Callable[[str], bool] | None = None):
 
         if not any(name.startswith("tinytrain") for name in os.listdir(path)):
             text = f"{path} is a folder, but no store: it holds 0 deltas; {DELTAS}"
-            raise InputError("store-empty", text)
+            raise InputError("store-missing", text)
 
         store = Store(path)
         return delta_in_use(path, store.peek() if start_of is None else store.start(start_of))
@@ -182,7 +182,7 @@ def delta_in_use(path: str, start):
     for warning in start.warnings:
         say(f"{path}: {warning}")
     if start.delta is None:
-        raise InputError("store-empty", f"{path} has 0 deltas in use; add one with 'tinytrain apply'")
+        raise InputError("store-missing", f"{path} has 0 deltas in use; add one with 'tinytrain apply'")
     if not start.confirmed:
         say(
             f"generation {start.generation} is on trial, {start.starts} of {TRIAL_STARTS} starts used; keep "
@@ -223,7 +223,7 @@ def check_outputs(*paths: str | None, needed: Sequence[str | None] = ()) -> None
 def check_network_output(path: str, needed: Sequence[str | None] = ()) -> None:
     """`check_outputs` for a network file, which needs the right suffix to be readable later."""
     if os.path.splitext(path)[1].lower() != ".safetensors":
-        raise UsageError("network-kind", f"{path!r} must end in .safetensors, or no command could read it")
+        raise UsageError("usage", f"{path!r} must end in .safetensors, or no command could read it")
     check_outputs(path, needed=needed)
 
 

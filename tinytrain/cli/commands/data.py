@@ -4,6 +4,7 @@ import os
 
 from tinytrain.base.console import at_least
 from tinytrain.base.errors import InputError, UsageError
+from tinytrain.base.schema import with_old_keys
 from tinytrain.base.units import format_bytes
 from tinytrain.cli.commands.common import (
     NAMED,
@@ -154,9 +155,9 @@ def _check(arguments) -> int:
     from tinytrain.datasets.meta_dataset.check import check_target
 
     if unknown := [name for name in arguments.sets or () if name not in TARGETS]:
-        raise UsageError("unknown-target", f"no set {unknown[0]!r}; known sets: {', '.join(TARGETS)}")
+        raise UsageError("unknown-name", f"no set {unknown[0]!r}; known sets: {', '.join(TARGETS)}")
     if not os.path.isdir(arguments.folder):
-        raise InputError("folder-missing", f"{arguments.folder!r} is not a folder; check the path")
+        raise InputError("file-missing", f"{arguments.folder!r} is not a folder; check the path")
     names = list(dict.fromkeys(arguments.sets or TARGETS))
     found = []
     with ProgressLine() as progress:
@@ -165,7 +166,11 @@ def _check(arguments) -> int:
             found.append(check_target(name, arguments.folder))
     whole = all(facts["state"] == "complete" for facts in found)
     text = "\n".join(line for facts in found for line in _state_lines(facts))
-    print_result({"folder": arguments.folder, "complete": whole, "sets": found}, text, arguments.json)
+    print_result(
+        {"folder": arguments.folder, "complete": whole, "sets": [with_old_keys(facts) for facts in found]},
+        text,
+        arguments.json,
+    )
     return 0 if whole else InputError.exit_code
 
 
@@ -173,7 +178,7 @@ def _state_lines(facts: dict) -> list[str]:
     """A line of counts, followed by lines about what is missing and where to download it."""
     counts = (
         f"{facts['classes']:,} of {facts['classes_expected']:,} test classes, "
-        f"{facts['pictures']:,} of {facts['pictures_expected']:,} images"
+        f"{facts['images']:,} of {facts['images_expected']:,} images"
     )
     lines = [f"{facts['name']:<10} {facts['state']:<11} {counts if facts['root'] else facts['licence']}"]
     if facts["state"] == "broken":
@@ -196,7 +201,7 @@ def _preview(arguments) -> int:
     from tinytrain.datasets.preview import contact_sheet
 
     if os.path.splitext(arguments.out)[1].lower() != ".png":
-        raise UsageError("picture-kind", f"{arguments.out!r} must end in .png")
+        raise UsageError("usage", f"{arguments.out!r} must end in .png")
     check_outputs(arguments.out)
     dataset, classes = _opened(arguments)
     sheet = contact_sheet(dataset, classes, arguments.per_class, arguments.size, arguments.seed, say)
@@ -217,8 +222,10 @@ def _export(arguments) -> int:
     total = sum(min(arguments.per_class, len(dataset.by_class[c])) for c in classes)
     with ProgressLine() as progress:
         count = export(_counted(dataset, total, progress), arguments.folder, *drawn, say)
-    result = {"folder": arguments.folder, "pictures": count, "classes": len(classes)}
-    print_result(result, f"{arguments.folder}: {count} images of {len(classes)} classes", arguments.json)
+    result = {"folder": arguments.folder, "images": count, "classes": len(classes)}
+    print_result(
+        with_old_keys(result), f"{arguments.folder}: {count} images of {len(classes)} classes", arguments.json
+    )
     return 0
 
 
@@ -244,7 +251,7 @@ def _pack(arguments) -> int:
     from tinytrain.episode.input_facts import file_lines
 
     if os.path.splitext(arguments.out)[1] != ".npz":
-        raise UsageError("pack-kind", f"{arguments.out!r} must end in .npz, or no command could read it")
+        raise UsageError("usage", f"{arguments.out!r} must end in .npz, or no command could read it")
     check_outputs(arguments.out)
     dataset, more = open_source(arguments.data, arguments.classes)
     for line in file_lines(dataset.provenance):
@@ -256,9 +263,9 @@ def _pack(arguments) -> int:
     with ProgressLine() as progress:
         count = write_pack(dataset, arguments.out, form, more, say, progress)
     nbytes = os.path.getsize(arguments.out)
-    result = {"out": arguments.out, "pictures": count, "classes": dataset.n_classes, "bytes": nbytes}
+    result = {"out": arguments.out, "images": count, "classes": dataset.n_classes, "bytes": nbytes}
     text = f"{arguments.out}: {count} images of {dataset.n_classes} classes, {format_bytes(nbytes)}"
-    print_result(result, text, arguments.json)
+    print_result(with_old_keys(result), text, arguments.json)
     return 0
 
 

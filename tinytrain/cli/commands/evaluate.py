@@ -83,9 +83,9 @@ def run(arguments) -> int:
         say(line)
     say_if_all_are_named(delta.head)
     if not answers:
-        raise InputError("no-pictures", f"{inputs.all_given(arguments)}: 0 usable images; add some")
+        raise InputError("too-few-images", f"{inputs.all_given(arguments)}: 0 usable images; add some")
     if arguments.strangers is not None and not refused:
-        raise InputError("no-pictures", f"{arguments.strangers}: 0 usable images; add some")
+        raise InputError("too-few-images", f"{arguments.strangers}: 0 usable images; add some")
     result = evaluation(delta.class_names, answers, refused)
     text = evaluation_text(result, arguments.verbose)
     facts = {"skipped": [f.to_json() for f in skipped], "duplicates": [f.to_json() for f in duplicates]}
@@ -119,7 +119,7 @@ def _labelled(arguments, classes) -> tuple[list[tuple], list, list]:
             ]
         for name, class_name, images in rows:
             if class_name not in classes and not os.path.lexists(name):
-                raise InputError("picture-missing", f"{name!r} is not a file; check the path")
+                raise InputError("file-missing", f"{name!r} is not a file; check the path")
             if class_name not in classes:
                 unknown[class_name] = name
             else:
@@ -142,12 +142,12 @@ def _labelled(arguments, classes) -> tuple[list[tuple], list, list]:
 def _strangers(folder: str | None, skipped: list) -> list[tuple]:
     """(name, None, function that returns it as `Images`) of every image in `folder`; see `_labelled`.
 
-    Raises InputError ``folder-missing`` if it is no folder.
+    Raises InputError ``file-missing`` if it is no folder.
     """
     if folder is None:
         return []
     if not os.path.isdir(folder):
-        raise InputError("folder-missing", f"{folder!r} is not a folder; --strangers takes one with images")
+        raise InputError("file-missing", f"{folder!r} is not a folder; --strangers takes one with images")
     return [(image.name, None, image.images) for image in inputs.inputs([folder], skipped)]
 
 

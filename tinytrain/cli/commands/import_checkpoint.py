@@ -52,7 +52,7 @@ def number(text: str) -> float:
     except (ValueError, ZeroDivisionError):
         value = float("nan")
     if not isfinite(value):
-        raise UsageError("bad-number", f"{text!r} is not a number; write for example 127.5 or 1/127.5")
+        raise UsageError("usage", f"{text!r} is not a number; write for example 127.5 or 1/127.5")
     return value
 
 
@@ -68,7 +68,7 @@ def run(arguments) -> int:
     for option in given.keys() & {"scale", "std"}:
         each = given[option] if isinstance(given[option], tuple) else (given[option],)
         if min(each) <= 0:
-            raise UsageError("bad-number", f"--{option} is {min(each)}; it must be above 0")
+            raise UsageError("usage", f"--{option} is {min(each)}; it must be above 0")
     if given.keys() >= {"scale", "std"}:
         raise UsageError("usage", "give --scale or --std, not both")
     check_network_output(arguments.out)

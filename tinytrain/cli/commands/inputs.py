@@ -164,15 +164,15 @@ def _why_no_image(path: Path, others: Mapping[str, str]) -> str:
 
 
 def read_stdin() -> bytes:
-    """An image from standard input. Raises InputError ``picture-missing`` or ``picture-too-large``."""
+    """An image from standard input. Raises InputError ``file-missing`` or ``image-too-large``."""
     if sys.stdin is None or sys.stdin.isatty():
-        raise InputError("picture-missing", "- is standard input, which is a terminal; send an image to it")
+        raise InputError("file-missing", "- is standard input, which is a terminal; send an image to it")
     data = sys.stdin.buffer.read(MAX_STDIN + 1)
     if not data:
-        raise InputError("picture-missing", "standard input gave 0 bytes; send an image to it")
+        raise InputError("file-missing", "standard input gave 0 bytes; send an image to it")
     if len(data) > MAX_STDIN:
         raise InputError(
-            "picture-too-large", f"standard input gave more than {MAX_STDIN:,} bytes; send one image"
+            "image-too-large", f"standard input gave more than {MAX_STDIN:,} bytes; send one image"
         )
     return data
 

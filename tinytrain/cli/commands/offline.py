@@ -51,7 +51,7 @@ def opened_recipe(arguments, kind: str):
     paths = Paths(Path(arguments.out))
     check_outputs(arguments.out, needed=[*map(backbone_file, _networks(arguments))])
     if arguments.resume and not paths.checkpoint.exists():
-        raise UsageError("no-checkpoint", f"{paths.checkpoint} does not exist; start without --resume")
+        raise UsageError("usage", f"{paths.checkpoint} does not exist; start without --resume")
     if arguments.restart:
         for path in (paths.checkpoint, paths.log, paths.curve):
             path.unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from tinytrain.base.errors import BudgetError, UsageError
+from tinytrain.base.schema import with_old_keys
 
 OTHER = {"float32": "int8", "int8": "float32"}
 FITS = "all that the policy chooses can be trained inside the budget"
@@ -61,21 +62,22 @@ def _row(network, found: Planned) -> dict:
     plan = found.plan
     updates = plan.recipe.updates
     executed = sum(macs_by_part(found.planner.program(plan)).values())
-    return {
+    facts = {
         "arena": plan.cost.arena,
         "layers": sum(u.layer < len(network.layers) for u in updates),
         "modules": sum(u.layer >= len(network.layers) for u in updates),
         "channels": sum(len(u.channels) for u in updates),
-        "trained_numbers": n_trained(network, updates),
+        "trained_parameters": n_trained(network, updates),
         "backward_per_query": plan.cost.macs_per_query,
         "executed": executed,
         "seconds": found.seconds_of_mac and executed * found.seconds_of_mac,
     }
+    return with_old_keys(facts)
 
 
 def _why(asked: str, own: str, rows: dict) -> str:
     if asked != "auto":
         return f"--precision {asked} was given"
-    if rows["int8"].get("refused") == "no-int8":
+    if rows["int8"].get("refused") == "unsupported":
         return "the network or the policy cannot be trained in int8"
     return FITS if own == "float32" else f"in float32 not {FITS}"

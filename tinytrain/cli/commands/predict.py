@@ -7,6 +7,7 @@ from itertools import chain
 
 from tinytrain.base.console import confidence
 from tinytrain.base.errors import InputError, visible
+from tinytrain.base.schema import with_old_keys
 from tinytrain.cli.commands import inputs
 from tinytrain.cli.commands.common import (
     BackboneOfDelta,
@@ -77,7 +78,7 @@ def run(arguments) -> int:
             except InputError as error:
                 progress.clear()
                 say(str(error), error=True)
-                failed.append({"picture": image.name, **error.facts()})
+                failed.append(with_old_keys({"image": image.name, **error.facts()}))
                 continue
             answered += 1
             if arguments.json:
@@ -91,12 +92,13 @@ def run(arguments) -> int:
         say(line)
     say_if_all_are_named(delta.head)
     if not answered and not failed:
-        raise InputError("no-pictures", f"{inputs.all_given(arguments)} holds 0 images; add some")
+        raise InputError("too-few-images", f"{inputs.all_given(arguments)} holds 0 images; add some")
     if arguments.json:
         left_out = [file.to_json() for file in skipped]
         named = {"delta": arguments.delta, "backbone": delta.backbone_name}
         named["tells_strangers"] = delta.head.tells_strangers
-        print_result({**named, "pictures": rows, "failed": failed, "skipped": left_out}, "", as_json=True)
+        found = {**named, "images": rows, "failed": failed, "skipped": left_out}
+        print_result(with_old_keys(found), "", as_json=True)
     return InputError.exit_code if failed else 0
 
 
@@ -131,8 +133,8 @@ def _readable(images: Iterable[inputs.Input]) -> tuple[bool, Iterable[inputs.Inp
 def _row(predictor, image: inputs.Input, reject: float | None) -> dict:
     head, names = predictor.delta.head, predictor.delta.class_names
     verdict = head.verdict(predictor.embed(image.images())[0], reject)
-    return {
-        "picture": image.name,
+    facts = {
+        "image": image.name,
         "class": None if verdict.refused else names[verdict.label],
         "best_guess": names[verdict.label],
         "verdict": verdict.state,
@@ -140,6 +142,7 @@ def _row(predictor, image: inputs.Input, reject: float | None) -> dict:
         **normal_facts(verdict),
         "probabilities": dict(zip(names, verdict.probabilities.tolist(), strict=True)),
     }
+    return with_old_keys(facts)
 
 
 class _Lines:
@@ -149,7 +152,7 @@ class _Lines:
         self.width = min(WIDEST, max(map(len, map(visible, names)), default=0))
 
     def of(self, row: dict, arguments) -> str:
-        image, answer = visible(row["picture"]), verdict_in_words(row, arguments.reject)
+        image, answer = visible(row["image"]), verdict_in_words(row, arguments.reject)
         self.width = max(self.width, min(WIDEST, len(image)))
         return f"{image:<{self.width}}  {answer}{_also(row) if arguments.verbose else ''}"
 

@@ -79,9 +79,7 @@ def ratios(text: str) -> tuple[float, ...]:
     except (ValueError, ZeroDivisionError):
         found = {0.0}
     if not all(0 < ratio <= 1 for ratio in found):
-        raise UsageError(
-            "bad-ratios", f"{text!r} is not a list of fractions above 0, up to 1; write 1,1/2,1/8"
-        )
+        raise UsageError("usage", f"{text!r} is not a list of fractions above 0, up to 1; write 1,1/2,1/8")
     return tuple(sorted(found, reverse=True))
 
 

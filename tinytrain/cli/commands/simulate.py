@@ -40,7 +40,7 @@ def _watt_hours(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < 1e9:
-        raise UsageError("bad-number", f"{text!r} is not a number of watt-hours above 0")
+        raise UsageError("usage", f"{text!r} is not a number of watt-hours above 0")
     return value
 
 
@@ -76,7 +76,7 @@ def run(arguments) -> int:
 
 def _check_plot(path: str | None) -> None:
     if path is not None and not path.lower().endswith(".svg"):
-        raise UsageError("plot-kind", f"{path!r} must end in .svg")
+        raise UsageError("usage", f"{path!r} must end in .svg")
     check_outputs(path)
 
 

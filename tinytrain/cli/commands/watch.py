@@ -141,7 +141,7 @@ def _check(arguments) -> None:
         raise UsageError("usage", "--new has no effect without a folder as IMAGES")
     if folder and not os.path.isdir(arguments.source):
         raise InputError(
-            "folder-missing", f"{arguments.source} is no folder; give the one that the images come to"
+            "file-missing", f"{arguments.source} is no folder; give the one that the images come to"
         )
     if arguments.store is not None and os.path.isdir(arguments.delta):
         raise UsageError("usage", f"{arguments.delta} is a store itself, so leave out --store")

@@ -7,6 +7,7 @@ import select
 from collections import deque
 
 from tinytrain.base.errors import InputError, StorageError, TinytrainError, UsageError, visible
+from tinytrain.base.schema import with_old_keys
 from tinytrain.cli.commands.common import print_line, say
 from tinytrain.cli.commands.readaptation import Readaptation
 from tinytrain.cli.commands.verdicts import normal_facts, say_if_all_are_named, verdict_in_words
@@ -23,7 +24,7 @@ def seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0.05 <= value <= LONGEST_WAIT:
-        raise UsageError("bad-number", f"{text!r} is no number of seconds from 0.05 to {LONGEST_WAIT:,.0f}")
+        raise UsageError("usage", f"{text!r} is no number of seconds from 0.05 to {LONGEST_WAIT:,.0f}")
     return value
 
 
@@ -76,11 +77,11 @@ class Session:
             found = self.watcher.observe(frame.name, frame.content, self._arguments.reject)
         except InputError as error:
             self.failed += 1
-            self._trouble({"picture": frame.name}, error)
+            self._trouble({"image": frame.name}, error)
             return
         self.seen += 1
         row = {
-            "picture": frame.name,
+            "image": frame.name,
             "class": found.name,
             "best_guess": found.guess,
             "confidence": found.verdict.confidence,
@@ -143,7 +144,7 @@ class Session:
     def end(self) -> None:
         """Print what the whole run came to."""
         names = self.watcher.class_names
-        row = {"event": "end", "pictures": self.seen, "failed": self.failed, "corrections": self.learnt,
+        row = {"event": "end", "images": self.seen, "failed": self.failed, "corrections": self.learnt,
                "undone": self.undone, "alarms": self.alarms, "classes": list(names)}  # fmt: skip
         kept = "" if self.watcher.learner.store else ", not kept"
         kept += f", {len(self._waiting)} not learnt" if self._waiting else ""
@@ -226,7 +227,7 @@ class Session:
             said = meaning(word, self.watcher.class_names) if word else Meaning()
             if mark and said.command in (HELP, QUIT):
                 text = f"{word!r} is for a terminal; for a class of that name write +{word}"
-                raise InputError("label-line", text)
+                raise InputError("labels-unreadable", text)
             if said.command == UNDO:
                 self._print_undone(self.watcher.undo(key if mark else None, mark))
             elif said.command == HELP:
@@ -240,14 +241,14 @@ class Session:
         except InputError as error:
             if _is_of_store(error):
                 raise
-            self._trouble({"picture": key, "class": word}, error)
+            self._trouble({"image": key, "class": word}, error)
 
     def _print_undone(self, done) -> None:
         if done is None:
             say("no label to take back: what is older is a part of the delta", error=True)
             return
         self.undone += 1
-        row = {"event": "undo", "picture": done.key, "class": done.name, "before": done.before}
+        row = {"event": "undo", "image": done.key, "class": done.name, "before": done.before}
         again = f", it is {visible(done.name)} again" if done.name else ""
         image = self._column(done.key or "an earlier image")
         self._print(row, f"{image}  taken back: {visible(done.before)}{again}")
@@ -258,7 +259,7 @@ class Session:
         self.learnt += 1
         if self._again:
             self._again.note(done)
-        row = {"event": "correction", "picture": done.key, "class": done.name, "new_class": done.new,
+        row = {"event": "correction", "image": done.key, "class": done.name, "new_class": done.new,
                "before": done.before, "replaced": done.replaced,
                "seconds": round(done.seconds, 6)}  # fmt: skip
         took = f" in {1000 * done.seconds:.1f} ms" if self._arguments.verbose else ""
@@ -277,7 +278,7 @@ class Session:
     def _alarm(self, key: str) -> None:
         text = "the images have changed: verdicts may be wrong now; correct some of the next ones"
         if self._arguments.json:
-            self._print({"event": "drift", "picture": key, "text": text}, "")
+            self._print({"event": "drift", "image": key, "text": text}, "")
         say(f"{visible(key)}: {text}", error=True)
 
     def _trouble(self, row: dict, error: TinytrainError, more: str = "") -> None:
@@ -286,7 +287,7 @@ class Session:
             self._print({"event": "error", **row, **error.facts()}, "")
 
     def _verdict_line(self, row: dict) -> str:
-        return f"{self._column(row['picture'])}  {verdict_in_words(row, self._arguments.reject)}"
+        return f"{self._column(row['image'])}  {verdict_in_words(row, self._arguments.reject)}"
 
     def _column(self, key: str) -> str:
         image = visible(key)
@@ -294,7 +295,7 @@ class Session:
         return f"{image:<{self._width}}"
 
     def _print(self, row: dict, line: str) -> None:
-        print_line(json.dumps(row, allow_nan=False) if self._arguments.json else line)
+        print_line(json.dumps(with_old_keys(row), allow_nan=False) if self._arguments.json else line)
 
 
 def _is_of_store(error: TinytrainError) -> bool:

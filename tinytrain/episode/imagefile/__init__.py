@@ -27,7 +27,7 @@ START = 512  # bytes that say what a file is
 def read(kind: str, file: BinaryIO) -> Stored | None:
     """The header of a JPEG or PNG; None for other kinds. Time and memory are bounded for every file.
 
-    Raises InputError ``picture-broken`` or ``picture-too-large``; the message does not name the image.
+    Raises InputError ``image-unreadable`` or ``image-too-large``; the message does not name the image.
     """
     if kind not in READERS:
         return None
@@ -37,7 +37,9 @@ def read(kind: str, file: BinaryIO) -> Stored | None:
 
 
 def kind_of(start: bytes) -> str:
-    """The kind of a file that starts like this, as Pillow calls it. Raises InputError ``picture-broken``."""
+    """The kind of a file that starts like this, as Pillow calls it. Raises InputError
+    ``image-unreadable``.
+    """
     for magic, kind in MAGIC.items():
         if start.startswith(magic):
             return kind
@@ -50,7 +52,7 @@ def kind_of(start: bytes) -> str:
             if brand in names:
                 return kind
     if start.startswith(b"RIFF") and start[8:12] == b"AVI ":
-        raise InputError("picture-broken", others.FILM)
+        raise InputError("image-unreadable", others.FILM)
     if what := others.described(start):
-        raise InputError("picture-broken", what)
+        raise InputError("image-unreadable", what)
     raise broken(f"is not a {NAMES} image")

@@ -28,7 +28,7 @@ EXIF, XMP, ICC = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0", b"ICC_PROFILE\0
 
 
 def read(file: BinaryIO) -> Stored:
-    """The header of a JPEG. Raises InputError ``picture-broken``."""
+    """The header of a JPEG. Raises InputError ``image-unreadable``."""
     head, frame, exif, xmp = bytearray(b"\xff\xd8"), None, b"", b""
     icc: dict[bytes, bytes] = {}  # parts by number
     file.seek(2)

@@ -20,7 +20,7 @@ EXIF_TEXT, XMP_TEXT = b"Raw profile type exif\0", b"XML:com.adobe.xmp\0"
 
 
 def read(file: BinaryIO) -> Stored:
-    """The header of a PNG. Raises InputError ``picture-broken``."""
+    """The header of a PNG. Raises InputError ``image-unreadable``."""
     first, needed, about = 0, {}, {}
     # Only the last chunk of a kind is kept, because there can be any number of them.
     for kind, start, size in chunks(file):
@@ -45,7 +45,7 @@ def read(file: BinaryIO) -> Stored:
 
 
 def check(file: BinaryIO) -> None:
-    """Raises InputError ``picture-broken`` for a truncated chunk, or a damaged one that pixels need."""
+    """Raises InputError ``image-unreadable`` for a truncated chunk, or a damaged one that pixels need."""
     for kind, start, size in chunks(file):
         if kind not in (*NEEDED, b"IDAT", b"IEND"):
             continue

@@ -35,21 +35,21 @@ class Stored:
 
 
 def broken(why: str) -> InputError:
-    return InputError("picture-broken", f"{why}; replace or remove it")
+    return InputError("image-unreadable", f"{why}; replace or remove it")
 
 
 def refuse_more(width: int, height: int, most: float) -> None:
-    """Raises InputError ``picture-too-large`` above `most` pixels or for a side above MAX_SIDE, and
-    ``picture-broken`` for an image without pixels."""
+    """Raises InputError ``image-too-large`` above `most` pixels or for a side above MAX_SIDE, and
+    ``image-unreadable`` for an image without pixels."""
     if not (width and height):
         raise broken(f"is {width} x {height} pixels")
     if max(width, height) > MAX_SIDE:
         why = f"is {width} x {height} pixels, the limit is {MAX_SIDE:,} a side; cut or scale it"
-        raise InputError("picture-too-large", why)
+        raise InputError("image-too-large", why)
     if width * height > most:
         limit = f"{most / 10**6:.0f}" if most >= 10**7 else f"{most / 10**6:.1f}"
         why = f"claims {width} x {height} pixels, the limit is {limit} million for its kind; scale it down"
-        raise InputError("picture-too-large", why)
+        raise InputError("image-too-large", why)
 
 
 class Joined(io.RawIOBase):

@@ -21,7 +21,7 @@ def network_section(facts: dict) -> str:
 
 
 def _summary(facts: dict, n_layers: int) -> str:
-    rows, count = facts["selection"], facts["memory"]["trained_numbers"]
+    rows, count = facts["selection"], facts["memory"]["trained_parameters"]
     if not rows:
         return "No layer was trained; only the classifier was fitted."
     inside = sum(row["layer"] < n_layers for row in rows) if n_layers else len(rows)
@@ -100,7 +100,7 @@ def _said(row: dict | None, channels: int) -> str:
 
 def _table(rows: list[dict]) -> str:
     def cells(row: dict) -> tuple[str, ...]:
-        fisher = row["fisher_share"]
+        fisher = row["fisher_fraction"]
         return (
             safe(row["name"]),
             row["kind"],
