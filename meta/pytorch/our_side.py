@@ -95,8 +95,9 @@ class Whole:
         self.load()
         found = {}
         for kind in ("embed", "backward"):
-            with patch("tinytrain.runtime.bind.join_native", list):  # each call by itself
-                unit = BoundUnit(self.trainer.bind, units[kind][0], (kind,), micro)
+            bind = self.trainer.bind
+            with patch("tinytrain.runtime.bind.join_native", list), patch.object(bind, "bound", {}):
+                unit = BoundUnit(bind, units[kind][0], (kind,), micro)  # each call by itself
             bound, _ = unit.segments[kind, micro]
             segment = self.program.segments[kind, micro]
             found[f"{kind} {micro}"] = kernel_table(bound, segment.calls, repeats)
