@@ -110,6 +110,7 @@ def test_portable_kernels_give_the_same_bits_on_an_older_processor(portable, tmp
     assert unlike(portable, outputs(tmp_path / "older", OLDER)) == set()
 
 
+@pytest.mark.slow
 def test_a_portable_product_is_rounded_and_summed_as_written(portable):
     y, x, w = (portable[f"matmul {k}"] for k in range(3))
     want = np.zeros_like(y)

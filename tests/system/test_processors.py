@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from cases import quick
 from numba.core.codegen import JITCPUCodegen
 from processors import PROCESSORS, X86
 
@@ -95,7 +94,8 @@ def process(command, processor, cache):
 @pytest.mark.skipif(
     not hasattr(JITCPUCodegen, "_pass_builder"), reason="this numba lays out its code generator otherwise"
 )
-@pytest.mark.parametrize("frontend,register,processors", quick(GROUPS), ids=[" ".join(g[2]) for g in GROUPS])
+@pytest.mark.slow
+@pytest.mark.parametrize("frontend,register,processors", GROUPS, ids=[" ".join(g[2]) for g in GROUPS])
 def test_products_are_fused_with_their_sums_where_the_processor_can_and_nowhere_else(
     tmp_path, frontend, register, processors
 ):

@@ -71,6 +71,7 @@ def learnt(store):
     return Counter(Store(store).peek().delta.report.get("watched", {}).get("corrections", {}))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs signals")
 def test_a_watch_that_is_killed_again_and_again_learns_every_label_once(tmp_path, capsys):
     draw = random.Random(0)

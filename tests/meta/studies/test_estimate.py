@@ -53,6 +53,7 @@ def test_every_task_is_a_line_with_and_without_wrong_labels(arguments, rows, cap
     assert "| adapt | signs | 0% | 1 |" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_truth_is_about_right_labels_and_the_estimate_about_given_ones(arguments, rows, monkeypatch):
     monkeypatch.setattr(study, "wrong_labels", lambda labels, way, rate, *_: (labels + (rate > 0)) % way)
     study.main([*arguments, "--backbone", "tinytrain-small"])

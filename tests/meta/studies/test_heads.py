@@ -22,6 +22,7 @@ def arguments(logged):
     return [str(a) for a in fixed]
 
 
+@pytest.mark.slow
 def test_a_job_is_a_line_and_a_head_joins_those_that_are_there(arguments, rows, capsys):
     assert study.main([*arguments, "--heads", "cosine,slda"]) == 0
     first = rows()
