@@ -6,7 +6,7 @@ A step is computed in place of the gradient g (m,) float32; moments, `starts`, `
 
 import numpy as np
 
-from tinytrain.kernels.jit import inlined, kernel, ordered
+from tinytrain.kernels.jit import kernel, ordered
 from tinytrain.kernels.optimizer import adam_slices, momentum_slices
 
 ONE = np.float32(1)
@@ -53,36 +53,28 @@ def _kept(value):
 
 
 @ordered
-def round_row(w, rest, steps, lsb, columns, place, offset, rule):
-    """Row k of w from column `first` on takes `steps` (j,), ``place`` = (k, first).
+def _rounded(w, rest, steps, lsb, columns, offset, rule):
+    """As `round_codes`; randomness follows from `offset`.
 
     Without fast-math flags, so that every processor computes the same codes.
     """
-    i, first = place
-    wide = w.shape[1]
-    for j in range(first, first + steps.shape[0]):
-        target = np.float32(w[i, j]) - steps[j - first] * lsb[columns[j]]
-        if rule == NEAREST:
-            w[i, j] = _kept(np.rint(target))
-        elif rule == TRUNCATED:
-            w[i, j] = _kept(np.trunc(target))
-        elif rule == STOCHASTIC:
-            w[i, j] = _kept(np.floor(target + _uniform(i * wide + j, offset)))
-        else:
-            target = target + np.float32(rest[i, j]) / CARRY
-            found = min(max(np.rint(target), -HIGHEST), HIGHEST)
-            left = np.floor((target - found) * CARRY + _uniform(i * wide + j, offset))
-            if left > MOST and found < HIGHEST:  # a half: the next code, and minus a half
-                found, left = found + ONE, left - CARRY
-            rest[i, j] = np.int8(np.int32(min(max(left, LEAST), MOST)))
-            w[i, j] = np.int8(np.int32(found))
-
-
-@inlined
-def drawn_by(seed, step, salt):
-    """What randomness follows from, as one number."""
-    offset = np.uint32(salt) * np.uint32(0x85EBCA6B) + np.uint32(step) * np.uint32(0xC2B2AE35)
-    return np.uint32(offset + np.uint32(seed[0]) * np.uint32(0x27D4EB2F))
+    for i in range(w.shape[0]):
+        for j in range(w.shape[1]):
+            target = np.float32(w[i, j]) - steps[i, j] * lsb[columns[j]]
+            if rule == NEAREST:
+                w[i, j] = _kept(np.rint(target))
+            elif rule == TRUNCATED:
+                w[i, j] = _kept(np.trunc(target))
+            elif rule == STOCHASTIC:
+                w[i, j] = _kept(np.floor(target + _uniform(i * w.shape[1] + j, offset)))
+            else:
+                target = target + np.float32(rest[i, j]) / CARRY
+                found = min(max(np.rint(target), -HIGHEST), HIGHEST)
+                left = np.floor((target - found) * CARRY + _uniform(i * w.shape[1] + j, offset))
+                if left > MOST and found < HIGHEST:  # a half: the next code, and minus a half
+                    found, left = found + ONE, left - CARRY
+                rest[i, j] = np.int8(np.int32(min(max(left, LEAST), MOST)))
+                w[i, j] = np.int8(np.int32(found))
 
 
 @kernel
@@ -92,18 +84,17 @@ def round_codes(w, rest, steps, lsb, columns, seed, rule, step, salt):
     rest (i, j) int8 is what rounding lost, in 1 / 256 of a code; only the rule CARRIED uses it. `lsb` (c,)
     float32, `columns` (j,) int32; seed (1,), `step` and `salt` decide what is drawn.
     """
-    offset = drawn_by(seed, step, salt)
-    for i in range(w.shape[0]):
-        round_row(w, rest, steps[i], lsb, columns, (i, 0), offset, rule)
+    offset = np.uint32(salt) * np.uint32(0x85EBCA6B) + np.uint32(step) * np.uint32(0xC2B2AE35)
+    offset = np.uint32(offset + np.uint32(seed[0]) * np.uint32(0x27D4EB2F))
+    _rounded(w, rest, steps, lsb, columns, offset, rule)
 
 
 @ordered
-def round_row_of_masters(w, masters, steps, lsb, columns, place):
-    """As `round_row`, of masters."""
-    i, first = place
-    for j in range(first, first + steps.shape[0]):
-        masters[i, j] -= steps[j - first] * lsb[columns[j]]
-        w[i, j] = _kept(np.rint(masters[i, j]))
+def _rounded_masters(w, masters, steps, lsb, columns):
+    for i in range(w.shape[0]):
+        for j in range(w.shape[1]):
+            masters[i, j] -= steps[i, j] * lsb[columns[j]]
+            w[i, j] = _kept(np.rint(masters[i, j]))
 
 
 @kernel
@@ -112,8 +103,7 @@ def round_masters(w, masters, steps, lsb, columns):
 
     steps (i, j) float32, `lsb` (c,) float32, `columns` (j,) int32.
     """
-    for i in range(w.shape[0]):
-        round_row_of_masters(w, masters, steps[i], lsb, columns, (i, 0))
+    _rounded_masters(w, masters, steps, lsb, columns)
 
 
 @kernel
