@@ -14,36 +14,15 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from tinytrain.kernels import vectors as v
 from tinytrain.kernels.depthwise_rows import key_of
 from tinytrain.kernels.int8_codes import Rescaling, as_code, rescaled
 from tinytrain.kernels.jit import inlined, kernel
-from tinytrain.kernels.vectors import (
-    BYTE,
-    INDEX,
-    SHORT,
-    TRUTH,
-    WORD,
-    add_dots,
-    blocks,
-    call,
-    constant,
-    joined,
-    load,
-    pairs_of_products,
-    parts,
-    pointers,
-    reloaded,
-    room,
-    shuffled,
-    spread,
-    store,
-    target_of,
-)
 
 FILTERS = ((3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (7, 2))  # (size, stride) with tiles
 KEYS = tuple(key_of(*shape) for shape in FILTERS)
 PIXELS, CHANNELS = 4, 16
-CODES, SHORTS, WORDS = (ir.VectorType(kind, CHANNELS) for kind in (BYTE, SHORT, WORD))
+CODES, SHORTS, WORDS = (ir.VectorType(kind, CHANNELS) for kind in (v.BYTE, v.SHORT, v.WORD))
 GROUP, GROUPS = 64, 4 * 7  # bytes of packed weights of a tap and of those below it, and how many there are
 # Lanes of two or of four vectors in turn, and of two of them four at a time.
 TURNS = {n: [CHANNELS * t + c for c in range(CHANNELS) for t in range(n)] for n in (2, 4)}
@@ -63,43 +42,43 @@ class _Taps:
         self.builder, self.target, self.kept, (self.size, self.stride) = builder, target, kept, shape
         self.rows = 4 if target.dots else 2
         self.lanes = 16 if target.dots else 8 if target.wide else 4  # channels of a sum
-        self.kind = WORDS if target.dots else ir.VectorType(SHORT, 2 * self.lanes)
-        self.origin = WORD(-128) if target.dots else builder.sext(fill, WORD)
-        self.outside = builder.bitcast(room(builder, CODES, 1), BYTE.as_pointer())
-        store(builder, spread(builder, fill, CODES), self.outside)
+        self.kind = WORDS if target.dots else ir.VectorType(v.SHORT, 2 * self.lanes)
+        self.origin = v.WORD(-128) if target.dots else builder.sext(fill, v.WORD)
+        self.outside = builder.bitcast(v.room(builder, CODES, 1), v.BYTE.as_pointer())
+        v.store(builder, v.spread(builder, fill, CODES), self.outside)
 
     def pack(self, w, channels):
         """Keep the weights w; gives their sums, int32."""
         builder, total = self.builder, cgutils.alloca_once(self.builder, SHORTS)
         builder.store(ir.Constant(SHORTS, None), total)
         for first in range(0, self.size, self.rows):
-            with cgutils.for_range(builder, INDEX(self.size)) as taps:
+            with cgutils.for_range(builder, v.INDEX(self.size)) as taps:
                 codes = [ir.Constant(CODES, None)] * self.rows
                 for n in range(min(self.rows, self.size - first)):
-                    at = builder.add(taps.index, INDEX((first + n) * self.size))
-                    codes[n] = load(builder, CODES, builder.gep(w, [builder.mul(at, channels)]))
+                    at = builder.add(taps.index, v.INDEX((first + n) * self.size))
+                    codes[n] = v.load(builder, CODES, builder.gep(w, [builder.mul(at, channels)]))
                     builder.store(builder.add(builder.load(total), builder.sext(codes[n], SHORTS)), total)
-                at = builder.add(taps.index, INDEX(first // self.rows * self.size))
-                place = builder.gep(self.kept, [builder.mul(at, INDEX(GROUP))])
+                at = builder.add(taps.index, v.INDEX(first // self.rows * self.size))
+                place = builder.gep(self.kept, [builder.mul(at, v.INDEX(GROUP))])
                 packed = self._factors(codes)
                 for k, part in enumerate(packed):
-                    store(builder, part, builder.gep(place, [INDEX(GROUP // len(packed) * k)]))
+                    v.store(builder, part, builder.gep(place, [v.INDEX(GROUP // len(packed) * k)]))
         return builder.sext(builder.load(total), WORDS)
 
     def add(self, sums, x, sizes, place) -> None:
         """To the `sums` of neighbouring pixels; the first tap of the first one is at `place`."""
         builder, (height, width, channels), (row, column) = self.builder, sizes, place
-        with cgutils.for_range(builder, INDEX(-(-self.size // self.rows))) as loop:
-            lines, met = [], TRUTH(self.target.dots)
+        with cgutils.for_range(builder, v.INDEX(-(-self.size // self.rows))) as loop:
+            lines, met = [], v.TRUTH(self.target.dots)
             for n in range(self.rows):
-                r = builder.add(row, builder.add(builder.mul(loop.index, INDEX(self.rows)), INDEX(n)))
+                r = builder.add(row, builder.add(builder.mul(loop.index, v.INDEX(self.rows)), v.INDEX(n)))
                 inside = builder.icmp_unsigned("<", r, height)
                 own = builder.gep(x, [builder.mul(builder.add(builder.mul(r, width), column), channels)])
-                step = builder.select(inside, channels, INDEX(0))
+                step = builder.select(inside, channels, v.INDEX(0))
                 lines.append((builder.select(inside, own, self.outside), step))
                 met = builder.or_(met, inside)
             with builder.if_then(met, likely=True):
-                kept = builder.gep(self.kept, [builder.mul(loop.index, INDEX(GROUP * self.size))])
+                kept = builder.gep(self.kept, [builder.mul(loop.index, v.INDEX(GROUP * self.size))])
                 self._add_rows(sums, lines, kept, (column, width))
 
     def _add_rows(self, sums, lines, kept, where) -> None:
@@ -108,47 +87,47 @@ class _Taps:
         span = (len(sums) - 1) * self.stride + self.size
         for i in range(span):
             places, inside = (
-                [builder.gep(start, [builder.mul(INDEX(i), step)]) for start, step in lines],
-                TRUTH(1),
+                [builder.gep(start, [builder.mul(v.INDEX(i), step)]) for start, step in lines],
+                v.TRUTH(1),
             )
             if not self.size // 2 <= i < span - self.size // 2:
-                inside = builder.icmp_unsigned("<", builder.add(column, INDEX(i)), width)
+                inside = builder.icmp_unsigned("<", builder.add(column, v.INDEX(i)), width)
             if self.target.dots:
-                places, inside = [builder.select(inside, own, self.outside) for own in places], TRUTH(1)
+                places, inside = [builder.select(inside, own, self.outside) for own in places], v.TRUTH(1)
             with builder.if_then(inside, likely=True):
-                codes = self._shifted(self._factors([load(builder, CODES, own) for own in places]))
+                codes = self._shifted(self._factors([v.load(builder, CODES, own) for own in places]))
                 for p, pixel in enumerate(sums):
                     tap = i - p * self.stride
                     for k, one in enumerate(pixel if 0 <= tap < self.size else ()):
-                        at = builder.gep(kept, [INDEX(GROUP * tap + GROUP // len(pixel) * k)])
+                        at = builder.gep(kept, [v.INDEX(GROUP * tap + GROUP // len(pixel) * k)])
                         builder.store(self._added(builder.load(one), codes[k], at), one)
 
     def _factors(self, codes):
         """Of `rows` vectors of sixteen codes, those of each sum."""
         if self.target.dots:
-            every = joined(self.builder, codes)
-            return [self.builder.bitcast(shuffled(self.builder, every, every, TURNS[4]), WORDS)]
+            every = v.joined(self.builder, codes)
+            return [self.builder.bitcast(v.shuffled(self.builder, every, every, TURNS[4]), WORDS)]
         order = FOURS if self.target.arm else TURNS[2]
-        halves = (shuffled(self.builder, *codes, lanes) for lanes in (order[:CHANNELS], order[CHANNELS:]))
+        halves = (v.shuffled(self.builder, *codes, lanes) for lanes in (order[:CHANNELS], order[CHANNELS:]))
         halves = (self.builder.sext(half, SHORTS) for half in halves)
-        return [part for half in halves for part in parts(self.builder, half, 2 * self.lanes)]
+        return [part for half in halves for part in v.parts(self.builder, half, 2 * self.lanes)]
 
     def _shifted(self, factors):
         """Minus `origin`."""
         if self.target.dots:
-            return [self.builder.xor(factors[0], constant(WORDS, 0x80808080))]
-        less = spread(self.builder, self.builder.trunc(self.origin, SHORT), self.kind)
+            return [self.builder.xor(factors[0], v.constant(WORDS, 0x80808080))]
+        less = v.spread(self.builder, self.builder.trunc(self.origin, v.SHORT), self.kind)
         return [self.builder.sub(one, less) for one in factors]
 
     def _added(self, total, codes, weights):
         if self.target.dots:
-            return add_dots(self.builder, total, codes, load(self.builder, self.kind, weights))
-        weights = reloaded(self.builder, self.kind, weights)
+            return v.add_dots(self.builder, total, codes, v.load(self.builder, self.kind, weights))
+        weights = v.reloaded(self.builder, self.kind, weights)
         if not self.target.arm:
-            return self.builder.add(total, pairs_of_products(self.builder, self.target, codes, weights))
+            return self.builder.add(total, v.pairs_of_products(self.builder, self.target, codes, weights))
         name = "llvm.aarch64.neon.smull.v4i32"  # otherwise LLVM may multiply 32 bits by 32
-        for both in zip(*(parts(self.builder, v, 4) for v in (codes, weights)), strict=True):
-            total = self.builder.add(total, call(self.builder, name, total.type, *both))
+        for both in zip(*(v.parts(self.builder, one, 4) for one in (codes, weights)), strict=True):
+            total = self.builder.add(total, v.call(self.builder, name, total.type, *both))
         return total
 
 
@@ -164,20 +143,22 @@ def _depthwise_block(typing, arrays, places, sizes, shape, fill, zero):
     """
 
     def emit(context, builder, signature, arguments):
-        target = target_of(context)
+        target = v.target_of(context)
         arrays, places, sizes, (key, top) = (cgutils.unpack_tuple(builder, a) for a in arguments[:4])
-        y, x, w, *scaled = pointers(context, builder, signature.args[0], arrays)
+        y, x, w, *scaled = v.pointers(context, builder, signature.args[0], arrays)
         out, image, channel = places
-        bias, *scale = (load(builder, WORDS, builder.gep(a, [channel])) for a in scaled)
+        bias, *scale = (v.load(builder, WORDS, builder.gep(a, [channel])) for a in scaled)
         rescaling = Rescaling(builder, target, *scale, arguments[5])
-        starts = [builder.gep(a, [builder.add(n, channel)]) for a, n in ((y, out), (x, image), (w, INDEX(0)))]
-        fill = builder.trunc(arguments[4], BYTE)
-        kept = room(builder, BYTE, GROUP * GROUPS)
+        starts = [
+            builder.gep(a, [builder.add(n, channel)]) for a, n in ((y, out), (x, image), (w, v.INDEX(0)))
+        ]
+        fill = builder.trunc(arguments[4], v.BYTE)
+        kept = v.room(builder, v.BYTE, GROUP * GROUPS)
         done = builder.append_basic_block("done")
         choice = builder.switch(key, done)
         for shape in FILTERS:
             block = builder.append_basic_block("size{}stride{}".format(*shape))
-            choice.add_case(INDEX(key_of(*shape)), block)
+            choice.add_case(v.INDEX(key_of(*shape)), block)
             builder.position_at_end(block)
             _one_filter(_Taps(builder, target, shape, fill, kept), starts, sizes, top, (bias, rescaling))
             builder.branch(done)
@@ -190,24 +171,26 @@ def _depthwise_block(typing, arrays, places, sizes, shape, fill, zero):
 def _one_filter(taps, starts, sizes, top, numbers) -> None:
     builder, (y, x, w), (*image, channels, down, across) = taps.builder, starts, sizes
     bias, rescaling = numbers
-    more = builder.mul(taps.pack(w, channels), spread(builder, taps.origin, WORDS))
-    bias = parts(builder, builder.add(bias, more), taps.lanes)
-    many = builder.icmp_signed(">=", across, INDEX(PIXELS))
+    more = builder.mul(taps.pack(w, channels), v.spread(builder, taps.origin, WORDS))
+    bias = v.parts(builder, builder.add(bias, more), taps.lanes)
+    many = builder.icmp_signed(">=", across, v.INDEX(PIXELS))
     with builder.if_else(many, likely=True) as branches:
         for branch, pixels in zip(branches, (PIXELS, 1), strict=True):
             sums = [[cgutils.alloca_once(builder, part.type) for part in bias] for _ in range(pixels)]
-            with branch, cgutils.for_range(builder, down) as rows, blocks(builder, across, pixels) as start:
+            with branch, cgutils.for_range(builder, down) as rows, v.blocks(builder, across, pixels) as start:
                 for pixel in sums:
                     for one, part in zip(pixel, bias, strict=True):
                         builder.store(part, one)
-                row = builder.sub(builder.mul(rows.index, INDEX(taps.stride)), top)
-                column = builder.sub(builder.mul(start, INDEX(taps.stride)), INDEX(taps.size // 2))
+                row = builder.sub(builder.mul(rows.index, v.INDEX(taps.stride)), top)
+                column = builder.sub(builder.mul(start, v.INDEX(taps.stride)), v.INDEX(taps.size // 2))
                 taps.add(sums, x, (*image, channels), (row, column))
                 place = builder.add(builder.mul(rows.index, across), start)
                 for p, pixel in enumerate(sums):
-                    codes = rescaling.codes(builder, [joined(builder, [builder.load(one) for one in pixel])])
-                    out = builder.mul(builder.add(place, INDEX(p)), channels)
-                    store(builder, codes, builder.gep(y, [out]))
+                    codes = rescaling.codes(
+                        builder, [v.joined(builder, [builder.load(one) for one in pixel])]
+                    )
+                    out = builder.mul(builder.add(place, v.INDEX(p)), channels)
+                    v.store(builder, codes, builder.gep(y, [out]))
 
 
 @inlined
