@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,48 +16,46 @@ from tinytrain.program.program import Program
 from tinytrain.runtime.arena import Arena
 
 Part = tuple[int, str]  # a layer, and its "weight" or "bias"
-FROZEN: WeakKeyDictionary[Network, dict[Callable, dict[Part, object]]] = WeakKeyDictionary()
+# Parts of networks that no copy writes to, by kind of copy.
+FROZEN: WeakKeyDictionary[Network, dict[type, dict[Part, object]]] = WeakKeyDictionary()
 
 
 def parts_of(layers: Iterable[int]) -> list[Part]:
     return [(i, part) for i in layers for part in ("weight", "bias")]
 
 
-def shared(network: Network, base: Network, own: Collection[Part], made: Callable) -> dict[Part, object]:
-    """What ``made(network, parts)`` gives for each part of `network`.
-
-    Parts that are not `own` and have the values of `base` are made once, for all copies of such networks.
-    Nobody writes to those.
-    """
-    every = parts_of(range(len(network.layers)))
-    common = [p for p in every if p not in own and _is_same(network, base, *p, made is float_parts)]
-    kept = FROZEN.setdefault(base, {}).setdefault(made, {})
-    if missing := [p for p in common if p not in kept]:
-        kept |= made(base, missing)
-    alone = [p for p in (*every, *parts_of(network.added)) if p not in kept or p not in common]
-    return made(network, alone) | {p: kept[p] for p in common}
-
-
-def _is_same(network: Network, base: Network, i: int, part: str, apart: bool) -> bool:
-    """Whether both have the values of a part; in int8, parts of a layer do not stand `apart`."""
-    weights = network.weights[i] is base.weights[i] and network.scales[i] is base.scales[i]
-    biases = network.biases[i] is base.biases[i]
-    if apart:
-        return weights if part == "weight" else biases
-    return weights and biases and network.quantisation == base.quantisation
-
-
 class WorkingCopy:
     """Float32 weights and biases of a network. Training may write to the parts `own`; the network stays.
 
-    They are all of them by default. The others are `shared` with copies for networks that have the values of
-    `base`. Layers of lite residual modules are always its own.
+    They are all of them by default. The others are made once for all copies for networks that have the values
+    of `base`, and nobody writes to them. Layers of lite residual modules are always its own.
     """
 
     def __init__(self, network: Network, own: Collection[Part] | None = None, base: Network | None = None):
-        self.network = network
-        self.own = parts_of(range(len(network.layers))) if own is None else own
-        self._parts = shared(network, base or network, self.own, float_parts)
+        self.network, base, every = network, base or network, parts_of(range(len(network.layers)))
+        self.own = every if own is None else own
+        common = [p for p in every if p not in self.own and self._is_same(base, *p)]
+        kept = FROZEN.setdefault(base, {}).setdefault(type(self), {})
+        if missing := [p for p in common if p not in kept]:
+            kept |= self._made(base, missing)
+        self._parts = {p: kept[p] for p in common}
+        alone = [p for p in (*every, *parts_of(network.added)) if p not in self._parts]
+        self._parts |= self._made(network, alone)
+
+    def _is_same(self, base: Network, i: int, part: str) -> bool:
+        """Whether `base` has the values of a part."""
+        if part == "bias":
+            return self.network.biases[i] is base.biases[i]
+        return self.network.weights[i] is base.weights[i] and self.network.scales[i] is base.scales[i]
+
+    @staticmethod
+    def _made(network: Network, parts: Sequence[Part]) -> dict[Part, np.ndarray]:
+        """Weights (fan_in, cout) and biases (cout,), float32, all in one block."""
+        shapes = [(layer.fan_in, layer.cout) for layer in (network.all_layers[i] for i, _ in parts)]
+        arrays = _in_cache_lines([s[part == "bias" :] for s, (_, part) in zip(shapes, parts, strict=True)])
+        for part, array in zip(parts, arrays, strict=True):
+            _copy_values(network, *part, array)
+        return dict(zip(parts, arrays, strict=True))
 
     def weight(self, layer: int) -> np.ndarray:
         return self._parts[layer, "weight"]
@@ -65,22 +63,14 @@ class WorkingCopy:
     def bias(self, layer: int) -> np.ndarray:
         return self._parts[layer, "bias"]
 
+    def part(self, layer: int, part: str) -> np.ndarray:
+        """Weights (fan_in, cout), or biases (1, cout)."""
+        return self.weight(layer) if part == "weight" else self.bias(layer)[None]
+
     def restore(self) -> None:
         """The network's own values again."""
         for part in (*self.own, *parts_of(self.network.added)):
             _copy_values(self.network, *part, self._parts[part])
-
-    def part(self, layer: int, part: str) -> np.ndarray:
-        return self.weight(layer) if part == "weight" else self.bias(layer)[None]
-
-
-def float_parts(network: Network, parts: Sequence[Part]) -> dict[Part, np.ndarray]:
-    """Weights (fan_in, cout) and biases (cout,), float32, all in one block."""
-    shapes = [(layer.fan_in, layer.cout) for layer in (network.all_layers[i] for i, _ in parts)]
-    arrays = _in_cache_lines([s[part == "bias" :] for s, (_, part) in zip(shapes, parts, strict=True)])
-    for part, array in zip(parts, arrays, strict=True):
-        _copy_values(network, *part, array)
-    return dict(zip(parts, arrays, strict=True))
 
 
 def _copy_values(network: Network, i: int, part: str, out: np.ndarray) -> None:

@@ -1,6 +1,8 @@
 """Int8 weights of a network that training may write to, and the constants of its integer arithmetic."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
@@ -9,10 +11,10 @@ from tinytrain.network.network import Network
 from tinytrain.network.quantisation import factor_and_shift, given_scale, int8_ratios, int8_weights
 from tinytrain.program.autodiff.int8_ops import is_turned
 from tinytrain.program.program import Program
-from tinytrain.runtime.bind import Part, WorkingCopy, parts_of, shared
+from tinytrain.runtime.bind import Part, WorkingCopy
 
 
-def working_copy(program: Program, base: Network | None = None) -> "WorkingCopy | Int8Copy":
+def working_copy(program: Program, base: Network | None = None) -> WorkingCopy:
     """A working copy of the network of `program`, in its precision, for what the program trains.
 
     What is not trained is shared with other copies for `base`, by default that network.
@@ -26,7 +28,7 @@ def working_copy(program: Program, base: Network | None = None) -> "WorkingCopy 
     return (Int8Copy if int8 else WorkingCopy)(program.network, own, base)
 
 
-class Int8Copy:
+class Int8Copy(WorkingCopy):
     """Weights int8 (cout, fan_in), of depthwise layers (taps, channels), and arrays of each layer by name.
 
     "bias" (cout,) float32; "unit", the value of one of its sums; "folded bias", the int32 that sums start
@@ -35,13 +37,18 @@ class Int8Copy:
     stays as it is; `own` and `base` as in `WorkingCopy`, "bias" in `own` meaning all arrays but the weights.
     """
 
-    def __init__(self, network: Network, own: Collection[Part] | None = None, base: Network | None = None):
-        self.network = network
-        self.own = parts_of(range(len(network.layers))) if own is None else own
-        self._parts = shared(network, base or network, self.own, int8_parts)
+    def _is_same(self, base: Network, i: int, part: str) -> bool:
+        """Sums and codes of a layer depend on both its parts."""
+        same = super()._is_same(base, i, "weight") and super()._is_same(base, i, "bias")
+        return same and self.network.quantisation == base.quantisation
 
-    def weight(self, layer: int) -> np.ndarray:
-        return self._parts[layer, "weight"]
+    @staticmethod
+    def _made(network: Network, parts: Sequence[Part]) -> dict[Part, np.ndarray | dict[str, np.ndarray]]:
+        found = {}
+        for i, some in groupby(parts, itemgetter(0)):
+            made = _layer(network, i)
+            found |= {(i, part): made[part] for _, part in some}
+        return found
 
     def bias(self, layer: int) -> np.ndarray:
         return self.array(layer, "bias")
@@ -68,26 +75,18 @@ class Int8Copy:
                 np.copyto(arrays["folded bias"], arrays["folded bias before"])
 
 
-def int8_parts(network: Network, parts: Sequence[Part]) -> dict[Part, np.ndarray | dict[str, np.ndarray]]:
-    return {(i, part): (_codes if part == "weight" else _arrays)(network, i) for i, part in parts}
-
-
-def _codes(network: Network, i: int) -> np.ndarray:
-    weights = int8_weights(network, i)[0]
-    return np.ascontiguousarray(weights.T if is_turned(network, i) else weights)
-
-
-def _arrays(network: Network, i: int) -> dict[str, np.ndarray]:
-    codes = network.quantisation
-    weights, scale, dead = int8_weights(network, i)
+def _layer(network: Network, i: int) -> dict[str, np.ndarray | dict[str, np.ndarray]]:
+    """Both parts of layer i."""
+    (weights, scale, dead), turned = int8_weights(network, i), is_turned(network, i)
+    codes = np.ascontiguousarray(weights.T if turned else weights)
     unit = (given_scale(network, i) * scale.astype(np.float64)).astype(np.float32)
     factor, shift = factor_and_shift(int8_ratios(network, i, scale))
     folded, bias = np.empty(len(scale), np.int32), network.biases[i].copy()
-    zero = codes.given(i - 1).zero if i else 0
-    fold_bias(folded, bias, unit, _codes(network, i), zero, is_turned(network, i))
+    fold_bias(folded, bias, unit, codes, network.quantisation.given(i - 1).zero if i else 0, turned)
     lsb = np.where(dead, np.float32(0), np.float32(1) / scale).astype(np.float32)
-    return {
+    arrays = {
         "bias": bias, "unit": unit, "folded bias": folded, "folded bias before": folded.copy(),
         "factor": factor, "shift": shift, "scale": scale, "lsb": lsb,
         "dead": np.flatnonzero(dead), "dead weights": weights[:, dead],
     }  # fmt: skip
+    return {"weight": codes, "bias": arrays}
