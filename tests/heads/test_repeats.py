@@ -28,7 +28,7 @@ def images(seed=0, way=4, shots=9, burst=1, spread=1.0, frames=0.1, size=SIZE):
 
 
 def repeated(x, labels, batch=None):
-    sketches = Sketches(len(x), x.shape[1])
+    sketches = Sketches(x.shape[1])
     for first in range(0, len(x), batch or len(x)):
         part = slice(first, first + (batch or len(x)))
         sketches.add(x[part], labels[part], x.mean(axis=0))
@@ -87,7 +87,7 @@ def test_single_images_of_their_class_stand_for_nobody():
 def test_of_very_many_images_the_first_ones_take_the_bytes_that_there_are():
     x, labels = images(way=4, shots=300)
     order = np.random.default_rng(0).permutation(len(x))
-    sketches = Sketches(len(x), SIZE)
+    sketches = Sketches(SIZE)
     sketches.add(x[order], labels[order], x.mean(axis=0))
     kept = [bits for groups in sketches._classes.values() for bits in groups.seen()]
     assert 0.8 * MOST_BYTES < sum(map(sys.getsizeof, kept)) <= MOST_BYTES
@@ -97,7 +97,7 @@ def test_of_very_many_images_the_first_ones_take_the_bytes_that_there_are():
 def test_sketches_and_their_groups_take_little_more_than_their_bytes():
     x, labels = images(way=20, shots=40, size=160)
     tracemalloc.start()
-    sketches = Sketches(*x.shape)
+    sketches = Sketches(x.shape[1])
     sketches.add(x, labels, x.mean(axis=0))
     kept = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
@@ -146,7 +146,7 @@ def at(angles, size=2000):
 def kept_at(*angles):
     """Which images at these angles heads see, around the middle of two random directions."""
     x, labels = at(angles)
-    sketches = Sketches(*x.shape)
+    sketches = Sketches(x.shape[1])
     sketches.add(x, labels, np.zeros_like(x[0]))
     return np.flatnonzero(~sketches.copies(labels)[: len(angles)]).tolist()
 

@@ -12,7 +12,9 @@ taken one by one look alike, too.
 """
 
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -39,21 +41,24 @@ class Repeats(NamedTuple):
 
 
 class Sketches:
-    """Sketches of up to `n` embeddings of `size` values, by class."""
+    """Sketches of embeddings of `size` values, by class."""
 
-    def __init__(self, n: int, size: int):
-        self._size, self._room = size, min(n, MOST_BYTES // (INTEGER_BYTES + size // 7))
-        self._classes: dict[int, _Groups] = {}
+    def __init__(self, size: int):
+        self._size, self._room = size, MOST_BYTES // (INTEGER_BYTES + size // 7)
+        self._classes: dict[int, _Groups] = defaultdict(partial(_Groups, size))
 
     def add(self, embeddings: np.ndarray, labels: np.ndarray, centre: np.ndarray) -> None:
-        """Take embeddings (n, size) of images with `labels` (n,) as they lie around `centre` (size,)."""
+        """Take embeddings (n, size) of images with `labels` (n,) as they lie around `centre` (size,).
+
+        For `repeated`, classes come in turn, so that there is room for some of each.
+        """
         for e, label in zip(embeddings, labels.tolist(), strict=True):
-            if label not in self._classes:
-                self._classes[label] = _Groups(self._size)
+            groups = self._classes[label]
             if not self._room:
                 self._room += max(self._classes.values(), key=_Groups.spare).shorten()
-            bits = int.from_bytes(np.packbits(e > centre).tobytes())
-            self._room -= self._classes[label].add(bits, self._room > 0)
+            kept = self._room > 0
+            groups.add(int.from_bytes(np.packbits(e > centre).tobytes()), kept)
+            self._room -= kept
 
     def copies(self, labels: np.ndarray) -> np.ndarray:
         """(n,) bool: which of the images, added in this order with `labels` (n,), heads do not see."""
@@ -88,45 +93,47 @@ class _Groups:
 
     def __init__(self, size: int):
         self._size = size
-        # Integers: numpy would load code and take copies, which are more bytes than the sketches.
+        # Of some images, which all first ones of groups are among, with their numbers. Integers: numpy would
+        # load code and take copies, which are more bytes than the sketches.
         self._sketches: list[int] = []
-        # The group of each sketch and of each image; the first sketch of a group is never dropped.
-        self._groups, self._group_of = array("i"), array("i")
+        self._images = array("i")
+        self._group_of = array("i")  # of each image: the number of the first one
         self._copies = 0
 
-    def add(self, bits: int, room: bool) -> int:
-        """One more image; how many sketches more are kept, none without `room`."""
+    def add(self, bits: int, kept: bool) -> None:
+        """One more image, whose sketch is `kept` or not."""
         first, closest = {}, {}
-        for other, group in zip(self._sketches, self._groups, strict=True):
-            distance = (bits ^ other).bit_count()
+        for other, image in zip(self._sketches, self._images, strict=True):
+            distance, group = (bits ^ other).bit_count(), self._group_of[image]
             if first.setdefault(group, distance) < FAR * self._size:
                 closest[group] = min(distance, closest.get(group, distance))
         self._copies += any(distance < COPY * self._size for distance in closest.values())
-        alike = [group for group, distance in closest.items() if distance < ALIKE * self._size]
-        own = alike[0] if alike else len(self._group_of)
-        for group in alike[1:]:
+        number = len(self._group_of)
+        own, *others = [g for g, distance in closest.items() if distance < ALIKE * self._size] or [number]
+        for group in others:
             if not self._apart(own, group):
-                for numbers in (self._groups, self._group_of):
-                    numbers[:] = array("i", (own if number == group else number for number in numbers))
+                self._group_of = array("i", (own if g == group else g for g in self._group_of))
         self._group_of.append(own)
-        if room:
+        if kept:
             self._sketches.append(bits)
-            self._groups.append(own)
-        return int(room)
+            self._images.append(number)
 
     def _apart(self, one: int, other: int) -> bool:
-        first, second = (self._sketches[self._groups.index(group)] for group in (one, other))
+        first, second = (self._sketches[self._images.index(group)] for group in (one, other))
         return (first ^ second).bit_count() >= APART * self._size
+
+    def _is_first(self, image: int) -> bool:
+        return self._group_of[image] == image
 
     def spare(self) -> int:
         """Sketches that are not of the first image of a group."""
-        return len(self._groups) - len(set(self._groups))
+        return len(self._images) - sum(map(self._is_first, self._images))
 
     def shorten(self) -> int:
         """Drop the last such sketch; how many were."""
-        for place in range(len(self._groups) - 1, -1, -1):
-            if self._groups.index(self._groups[place]) < place:
-                del self._sketches[place], self._groups[place]
+        for place in range(len(self._images) - 1, -1, -1):
+            if not self._is_first(self._images[place]):
+                del self._sketches[place], self._images[place]
                 return 1
         return 0
 
@@ -139,7 +146,7 @@ class _Groups:
         copies = np.zeros(len(groups), bool)
         if not self._has_many():
             return copies
-        if not any(self._apart(self._groups[0], group) for group in set(self._groups)):
+        if not any(self._apart(self._images[0], image) for image in filter(self._is_first, self._images)):
             groups[:] = 0
         copies[:] = True
         for number in np.unique(groups):
@@ -151,7 +158,8 @@ class _Groups:
         """Sketches of images that heads see, or of others of their groups."""
         if not self._has_many():
             return self._sketches
-        return [self._sketches[self._groups.index(group)] for group in dict.fromkeys(self._groups)]
+        every = zip(self._images, self._sketches, strict=True)
+        return [sketch for image, sketch in every if self._is_first(image)]
 
     def _has_many(self) -> bool:
         return self._size >= LEAST_BITS and self._copies >= MANY * len(self._group_of)
@@ -176,7 +184,7 @@ def feigned(before: np.ndarray, after: np.ndarray) -> float:
 def copies_among(embeddings: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """(n,) bool: which of the images with these embeddings (n, d) and `labels` (n,) heads do not see."""
     centre = np.mean([embeddings[labels == k].mean(axis=0) for k in np.unique(labels)], axis=0)
-    sketches = Sketches(*embeddings.shape)
+    sketches = Sketches(embeddings.shape[1])
     sketches.add(embeddings, labels, centre)
     return sketches.copies(labels)
 

@@ -169,7 +169,7 @@ def left_out_rows(embeddings: np.ndarray, labels: np.ndarray) -> tuple[np.ndarra
 
     `embeddings` (n, d) have length 1. Copies are no part of the class means.
     """
-    order, sketches, copies = dealt(labels), Sketches(*embeddings.shape), np.zeros(len(labels), bool)
+    order, sketches, copies = dealt(labels), Sketches(embeddings.shape[1]), np.zeros(len(labels), bool)
     sketches.add(embeddings[order], labels[order], _means(embeddings, labels, copies).mean(axis=0))
     every = _rows(embeddings, labels, order, copies)
     copies[order] = sketches.copies(labels[order])

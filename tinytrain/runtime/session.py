@@ -98,7 +98,7 @@ class Session:
         self.pace: Pace | None = None  # of training, if the time of the adaptation is limited
         self.copies = np.zeros(len(self.labels), bool)  # images that heads are not fitted to
         self.repeats: Repeats | None = None  # as the network is before training
-        self._sketches: Sketches | None = Sketches(len(self.labels), program.network.embedding_size)
+        self._sketches: Sketches | None = Sketches(program.network.embedding_size)
 
     def _read(self, i: int) -> np.ndarray:
         """Support image i; behind the last of them come the query images."""
