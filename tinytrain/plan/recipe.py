@@ -243,3 +243,10 @@ class Resources:
 def trained_modules(network: Network, updates: tuple[Update, ...]) -> tuple[Module, ...]:
     """The lite residual modules that are trained."""
     return network.modules_of(u.layer for u in updates)
+
+
+def recipe_obstacle(network: Network, recipe: Recipe) -> str | None:
+    """Why what `recipe` trains cannot be trained in int8; None if it can."""
+    if any(u.layer >= len(network.layers) for u in recipe.updates):
+        return "lite residual modules are to be trained, which int8 programs do not have"
+    return None

@@ -20,7 +20,7 @@ from tinytrain.network.quantisation import int8_obstacle
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import backward_macs_per_query, image_macs, macs_of
 from tinytrain.plan.plan import MAKE, Cost, Plan, check_macs
-from tinytrain.plan.recipe import Recipe, Resources, check_recipe
+from tinytrain.plan.recipe import Recipe, Resources, check_recipe, recipe_obstacle
 from tinytrain.plan.scores import Scores
 from tinytrain.planner.candidates import (
     ROW_TILES,
@@ -31,7 +31,6 @@ from tinytrain.planner.candidates import (
     step_sizes,
     unreduced,
 )
-from tinytrain.planner.precision import recipe_obstacle
 from tinytrain.planner.retreats import retreats
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy, policy_for

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from tinytrain.network.network import Network
 from tinytrain.program.autodiff.activations import SMOOTH, activate, activation_grad, mask, smooth
 from tinytrain.program.autodiff.fused_block import fused_block, is_fused
-from tinytrain.program.autodiff.gradients import parameter_gradients
 from tinytrain.program.autodiff.inner_channels import through_block
 from tinytrain.program.autodiff.lite_residual import add_gradient, add_module, backward_module
-from tinytrain.program.autodiff.ops import OPS, op_of
+from tinytrain.program.autodiff.ops import OPS, op_of, parameter_gradients
 from tinytrain.program.autodiff.squeeze import scaled, scaled_grad
 from tinytrain.program.autodiff.streamed import streamed, streamed_layers
 from tinytrain.program.autodiff.tape import Tape

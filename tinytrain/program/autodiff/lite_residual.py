@@ -3,7 +3,7 @@
 from tinytrain.network.lite_residual import Module
 from tinytrain.program.autodiff import grouped_conv, pointwise
 from tinytrain.program.autodiff.activations import activation_grad
-from tinytrain.program.autodiff.gradients import parameter_gradients
+from tinytrain.program.autodiff.ops import parameter_gradients
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import View
 

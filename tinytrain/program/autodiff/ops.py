@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tinytrain.program.autodiff import dense_conv, depthwise, grouped_conv, pointwise, squeeze
+from tinytrain.program.autodiff.selected_channels import some_channels
 from tinytrain.program.autodiff.tape import Trained
-from tinytrain.program.calls import View
+from tinytrain.program.calls import Columns, View
 
 
 @dataclass(frozen=True)
@@ -64,3 +65,17 @@ OPS: dict[str, Op] = {
 def op_of(emitter, i: int) -> Op:
     """The op of layer i."""
     return emitter.ops[emitter.layers[i].kind]
+
+
+def parameter_gradients(emitter, i: int, g: View, trained: Trained, x: View | None) -> None:
+    """Add to the gradients of layer i, from its input x and its convolution's output gradient g."""
+    op, segment = op_of(emitter, i), emitter.segment
+    if trained.bias is not None:
+        segment.call("add_column_sums", trained.bias, g.matrix)
+    if trained.weight is None:
+        return
+    x = op.trained_input(emitter, i, x, trained)
+    if trained.channels is not None:
+        name = f"{emitter.layers[i].name} selected gradient"
+        g = some_channels(emitter, g, name, Columns(i, trained.channels))
+    op.grad_weight(emitter, i, trained.weight, x, g)
