@@ -2,7 +2,8 @@
 
 No other exception, nothing slow, no memory beyond the file and 8 MB, no file opened, nothing imported or run.
 Checkpoints are read in a process of its own, of which only the answer is looked at. TINYTRAIN_FUZZ sets the
-number of mutants of each kind (default 5,000); every mutant follows from its number.
+number of mutants of each kind (default 5,000; of checkpoints a tenth, as each takes a process); every mutant
+follows from its number.
 """
 
 import json

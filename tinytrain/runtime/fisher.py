@@ -34,25 +34,20 @@ def measure_fisher(
     Prototypes are the class means of the clean images, held constant; each image, augmented,
     is its own pseudo-query at temperature 10. If `pace` has too little time, there are no `fisher` scores.
     """
-    runner = _Scoring(Binder(program, arena, working, kernels), source)
-    with closing(runner):
-        return _measured(program, runner, pace)
-
-
-def _measured(program: Program, runner: "_Scoring", pace: Pace | None) -> Scores:
-    run = partial(pace.run, runner) if pace else lambda stage, *later: runner.run(stage)
-    macs, similarity = 0, math.nan
-    try:
-        run("prototypes", "fisher")
-        macs, similarity = stage_macs(program, program.stage("prototypes")), runner.similarity()
-        run("fisher")
-    except NoTimeError:
-        return Scores({}, math.nan, macs, program.nbytes, similarity)
-    count = len(runner.source.labels)
-    fisher = {i: runner.bind.array(f"fisher {i}") / np.float32(count) for i in program.inspected}
-    macs = sum(stage_macs(program, stage) for stage in program.stages)
-    loss = float(runner.bind.tables["loss"][0])
-    return Scores(fisher, loss / count, macs, program.nbytes, similarity)
+    with closing(_Scoring(Binder(program, arena, working, kernels), source)) as runner:
+        run = partial(pace.run, runner) if pace else lambda stage, *later: runner.run(stage)
+        macs, similarity = 0, math.nan
+        try:
+            run("prototypes", "fisher")
+            macs, similarity = stage_macs(program, program.stage("prototypes")), runner.similarity()
+            run("fisher")
+        except NoTimeError:
+            return Scores({}, math.nan, macs, program.nbytes, similarity)
+        count = len(source.labels)
+        fisher = {i: runner.bind.array(f"fisher {i}") / np.float32(count) for i in program.inspected}
+        macs = sum(stage_macs(program, stage) for stage in program.stages)
+        loss = float(runner.bind.tables["loss"][0])
+        return Scores(fisher, loss / count, macs, program.nbytes, similarity)
 
 
 class _Scoring(Runner):

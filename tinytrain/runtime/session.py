@@ -172,8 +172,8 @@ class Session:
 
     def _seen(self, view: int) -> Iterator[Batch]:
         """Batches of one view without copies; to be read only."""
-        for chosen, (embeddings, labels) in zip(self._batches(), self._normalized(view), strict=True):
-            yield from stretches(~self.copies[chosen], embeddings, labels)
+        for chosen, embeddings in self._normalized(view):
+            yield from stretches(~self.copies[chosen], embeddings, self.labels[chosen])
 
     def kept(self, head: Head) -> Head:
         """`head` as a delta keeps it."""
@@ -207,7 +207,8 @@ class Session:
         """Batches of the clean images, measured against the class means on the way."""
         trainer, left_out, images = self.trainer, self.trainer.bind.whole(node.left_out), self._images()
         centre = means.mean(axis=0)
-        for chosen, (embeddings, labels) in zip(self._batches(), self._normalized(0), strict=True):
+        for chosen, embeddings in self._normalized(0):
+            labels = self.labels[chosen]
             rows = np.empty((len(labels), COLUMNS), np.float32)
             # Prototypes are free before training and after it.
             measure(rows, embeddings, labels, means, images, trainer.prototypes)
@@ -216,24 +217,24 @@ class Session:
                 self._sketches.add(embeddings, labels, centre)
             yield from stretches(~self.copies[chosen], embeddings, labels)
 
-    def _normalized(self, view: int) -> Iterator[Batch]:
-        """Batches of one view of the support, of length 1; to be read only, as they may be used again."""
-        for chosen in self._batches():
+    def _normalized(self, view: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Indices of all support images, as many at a time as there is room for, and embeddings of one view.
+
+        These have length 1; to be read only, as they may be used again.
+        """
+        size = len(self.trainer.support)
+        for first in range(0, len(self.dealt), size):
+            chosen = self.dealt[first : first + size]
             wanted = view, int(chosen[0])
             if self._at_hand != wanted:
                 self.kernels.normalize_rows(self._embed(view, chosen))
                 self._at_hand = wanted
-            yield self.trainer.support[: len(chosen)], self.labels[chosen]
+            yield chosen, self.trainer.support[: len(chosen)]
 
     def _embed(self, view: int, chosen: np.ndarray) -> np.ndarray:
         out = self.trainer.support[: len(chosen)]
         self.trainer.embed([(view, i) for i in chosen], out)
         return out
-
-    def _batches(self) -> Iterator[np.ndarray]:
-        """Indices of all support images, as many at a time as there is room for embeddings."""
-        size = len(self.trainer.support)
-        return (self.dealt[first : first + size] for first in range(0, len(self.dealt), size))
 
     # ---- training --------------------------------------------------------------------------
 
