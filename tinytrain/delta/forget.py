@@ -82,7 +82,10 @@ def _without(report: dict, name: str) -> dict:
     return found
 
 
-def forgot_more(delta: Delta, before: Delta) -> bool:
-    """Whether a class was forgotten in `delta` that `before`, from which it was made, may still know."""
-    now, earlier = (d.report.get("forgotten", {"classes": 0})["classes"] for d in (delta, before))
+def forgot_more(delta: Delta, before: Delta | None) -> bool:
+    """Whether a class was forgotten in `delta` that `before`, from which it was made, may still know.
+
+    What cannot be read (None) may know any class.
+    """
+    now, earlier = (d.report.get("forgotten", {"classes": 0})["classes"] if d else 0 for d in (delta, before))
     return now > earlier

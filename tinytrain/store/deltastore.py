@@ -11,6 +11,7 @@
 What is learnt later (`append`) is in a journal beside the delta in use, and `fold` makes it a part of that.
 """
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Callable
@@ -152,8 +153,9 @@ class Store:
     def confirm(self, place: Place | None = None) -> int:
         """Keep the delta on trial and return its generation.
 
-        If a class was forgotten in it, what still knows the class goes: the delta before it, to which there
-        is no way back then, journals, and kept images of classes that the delta does not know.
+        If a class was forgotten in it, what knows the class goes, and what cannot be read and may know it:
+        the delta before, to which there is no way back then, journals, also those that were set aside, and
+        kept images of classes that the delta does not know.
 
         Raises InputError ``store-missing``, and ``store-changed`` for a `place` as `commit` does.
         """
@@ -162,6 +164,7 @@ class Store:
         if start.delta is not None and "forgotten" in start.delta.report:
             if forgot_more(start.delta, start.base):
                 generation = self.fold(start.place, start.delta).slot.generation
+            self._slots.remove_aside()
             for name in self.kept.counts().keys() - set(start.delta.class_names):
                 self.kept.forget(name)
         return generation
@@ -230,8 +233,11 @@ class Store:
             record.to_beat,
         )
 
-    def _forgot_more(self, state: State, before: State) -> bool:
-        return forgot_more(self._start(state).delta, decode_delta(*decode(before.data)))
+    def _forgot_more(self, state: State, before: State | None) -> bool:
+        known = None
+        with contextlib.suppress(InputError):  # this version may not read what an earlier one has written
+            known = before and decode_delta(*decode(before.data))
+        return forgot_more(self._start(state).delta, known)
 
     @staticmethod
     def _facts(slot: Slot | None, delta: Delta | None = None) -> dict | None:

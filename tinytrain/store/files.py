@@ -147,6 +147,13 @@ class StoreFiles:
                 with contextlib.suppress(OSError):  # a folder with content stays, the other files go
                     self.folder.remove(name)
 
+    def remove_aside(self) -> None:
+        """Remove the journals that `append` has kept under another name."""
+        for name in self.folder.names():
+            if name.endswith(ASIDE) and JOURNAL_NAME.fullmatch(name.removesuffix(ASIDE)):
+                self.folder.remove(name)
+        self.folder.sync()
+
     def _publish(self, temporary: str, name: str, data: bytes) -> None:
         written = temporary
         try:

@@ -116,20 +116,23 @@ class Slots:
     def confirm(
         self,
         place: Place | None = None,
-        replaces: Callable[[State, State], bool] = lambda state, before: False,
+        replaces: Callable[[State, State | None], bool] = lambda state, before: False,
     ) -> Record:
         """Keep the delta on trial; a confirmed one stays confirmed.
 
-        The delta before it, with its journal, goes if the one in use `replaces` it.
-
+        The delta before it, with its journal, goes if the one in use `replaces` it (None: it is damaged).
         Raises InputError ``store-missing``, and ChangedError as `commit` does.
         """
         with self.changing():
             state = self.at(place)
             record = state.record
-            before = self.without_current(state) if record.previous else None
-            alone = before is not None and replaces(state, before)
+            alone = record.previous is not None and replaces(state, self.without_current(state))
             return record if record.confirmed and not alone else self._switch(record.confirm(alone))
+
+    def remove_aside(self) -> None:
+        """Remove the journals in which nothing could be read."""
+        with self.changing():
+            self.files.remove_aside()
 
     def roll_back(self, place: Place | None = None) -> Record:
         """Drop the delta in use and go back to the previous one, which learns what that had learnt.

@@ -4,7 +4,8 @@ from tinytrain.cli.commands.common import add_json, add_store, print_result, say
 
 DESCRIPTION = (
     "Keep the delta that is on trial in a store. A confirmed delta stays confirmed. If a class was forgotten "
-    "in it, what still knows the class is removed: the previous delta and kept images."
+    "in it, what still knows the class is removed: the previous delta, kept images, and damaged corrections, "
+    "which may know it."
 )
 EXAMPLES = """\
   tinytrain confirm --store state/
