@@ -6,12 +6,10 @@ judges it.
 
 import os
 import shlex
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 
 from tinytrain.base.errors import TinytrainError
-from tinytrain.store import JUDGED, ChangedError, watched
 
 CORRECTIONS = 32  # after so many it is worth it without a drift
 Said = tuple[dict, str]
@@ -25,13 +23,11 @@ class Readaptation:
         self._backbone = arguments.backbone
         self.wanted = False
         self._corrections = 0
-        self._look()
 
     def note(self, correction) -> None:
         """A correction was learnt."""
         self._corrections += 1
         self.wanted = self.wanted or self._corrections >= CORRECTIONS
-        self._look()
 
     def due(self) -> Iterator[Said]:
         """Do what is due, and yield what there is to say of it: JSON values and a text.
@@ -41,28 +37,33 @@ class Readaptation:
         from tinytrain.stream.readapt import is_enough
 
         watcher = self.watcher
-        if self._before is not None and len(self._right) >= JUDGED:
+        if self._is_over:
             watcher.refresh()
-            if watcher.learner.start.to_beat is None:
-                self._look()  # somebody else has confirmed it, or gone back
-            else:
+            if self._is_over:  # nobody else has confirmed it, or gone back
                 yield from self._judged()
         if self._mode == "never" or not self.wanted or watcher.kept is None:
             return
         if not is_enough(watcher.learner.delta, watcher.kept.counts()):
             return
         watcher.refresh()
-        self._look()
         if not watcher.learner.start.confirmed:
             return
         self.wanted, self._corrections = False, 0
         yield self._proposal() if self._mode == "ask" else self._done()
 
-    def _look(self) -> None:
-        """What the store says of the trial: what it must beat, and which images have been right in it."""
-        learner = self.watcher.learner
-        self._before: float | None = learner.start.to_beat
-        self._right = deque(watched(learner.delta.report)["right"], maxlen=JUDGED)
+    @property
+    def _right(self) -> list[bool]:
+        """Whether the last images that were corrected had been right, of a trial those that judge it."""
+        from tinytrain.store import watched
+
+        return watched(self.watcher.learner.delta.report)["right"]
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether there is a trial, with enough images to judge it by."""
+        from tinytrain.store import JUDGED
+
+        return self.watcher.learner.start.to_beat is not None and len(self._right) >= JUDGED
 
     def _proposal(self) -> Said:
         store, kept = os.fspath(self._opened.store.path), os.fspath(self.watcher.kept.path)
@@ -76,7 +77,7 @@ class Readaptation:
         return {"event": "readapt", "done": False, "command": words}, text + shlex.join(words)
 
     def _done(self) -> Said:
-        from tinytrain.store.replay import WATCHED, watched
+        from tinytrain.store import JUDGED, WATCHED, ChangedError, watched
         from tinytrain.stream.readapt import readapt
 
         learner = self.watcher.learner
@@ -92,29 +93,24 @@ class Readaptation:
             self.wanted = isinstance(error, ChangedError)
             return self._said(False, f"the network was not adapted again: {error}")
         self.watcher.refresh()
-        self._look()
         return self._said(
             True, f"the network was adapted again, on trial for {JUDGED} corrections: {outcome.why}"
         )
 
     def _judged(self) -> Iterator[Said]:
-        store, place = self._opened.store, self.watcher.learner.place
-        after, before = sum(self._right) / len(self._right), self._before
-        figures = f"{after:.0%} of the last {JUDGED} corrected images were right, {before:.0%} before"
+        from tinytrain.store import ChangedError
+
+        store, learner, right = self._opened.store, self.watcher.learner, self._right
+        after, before = sum(right) / len(right), learner.start.to_beat
         kept = after >= before
         try:
-            if kept:
-                store.confirm(place)
-            else:
-                store.roll_back(place)
+            (store.confirm if kept else store.roll_back)(learner.place)
         except ChangedError:
-            kept = None  # another process has learnt or judged: look again
+            return  # another process has learnt or judged: the next look sees it
         self.watcher.refresh()
-        self._look()
-        if kept:
-            yield self._said(True, f"the adapted network is kept: {figures}")
-        elif kept is not None:
-            yield self._said(False, f"the network is what it was again: {figures}")
+        text = "the adapted network is kept" if kept else "the network is what it was again"
+        figures = f"{after:.0%} of the last {len(right)} corrected images were right, {before:.0%} before"
+        yield self._said(kept, f"{text}: {figures}")
 
     @staticmethod
     def _said(done: bool, text: str) -> Said:
