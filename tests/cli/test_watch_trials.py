@@ -1,0 +1,255 @@
+"""What ``tinytrain watch`` does to its store: trials of an adapted network, other processes, a full disk."""
+
+import errno
+import os
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from commandline import tt
+from watching import CLASSES, backbone, photos, rows, watched
+
+from tinytrain import store as store_package
+from tinytrain.cli.commands import watch, watch_session
+from tinytrain.cli.commands.readaptation import Readaptation
+from tinytrain.cli.main import parser_of
+from tinytrain.delta.file import encode_delta, load_delta
+from tinytrain.delta.forget import forget
+from tinytrain.store import Store
+from tinytrain.stream import readapt
+from tinytrain.stream.readapt import Outcome, is_enough
+from tinytrain.stream.sources import Frame
+
+
+def opened(place, made, mode, correct=True):
+    """A `Readaptation` of what the command opens, and its store; at first 12 images are corrected."""
+    words = [place / "d.safetensors", made / "new", "--store", place / "store", "--readapt", mode]
+    arguments = parser_of("watch")[0].parse([str(word) for word in (*words, *backbone(place), "-q")])
+    found = watch.Opened.of(arguments)
+    again = Readaptation(found, arguments)
+    for name in CLASSES if correct else ():
+        for path in photos(made, name):
+            again.note(found.watcher.correct(str(path), name))
+    assert not correct or is_enough(found.watcher.learner.delta, found.watcher.kept.counts())
+    return again, found.store
+
+
+def test_a_command_that_adapts_to_the_kept_images_is_proposed_and_works(made, place):
+    again, store = opened(place, made, "ask")
+    assert list(again.due()) == []  # neither a drift nor enough corrections
+    again.wanted = True
+    ((row, text),) = again.due()
+    assert row["event"] == "readapt" and row["done"] is False and "12 corrected images are kept" in text
+    assert list(again.due()) == []
+    generation = store.peek().generation
+    assert tt(*row["command"][1:], "-q", "--force", "--budget", "400kB") == 0
+    assert store.peek().generation > generation
+
+
+def test_an_adaptation_that_the_guard_refuses_changes_nothing(made, place):
+    again, store = opened(place, made, "auto")  # the toy network cannot be trained on so little
+    before, again.wanted = encode_delta(store.peek().delta), True
+    ((row, text),) = again.due()
+    assert not row["done"] and "the network stays as it is" in text
+    assert encode_delta(store.peek().delta) == before and store.peek().confirmed
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "taken"), [(0.8, 0.7, False), (0.8, 0.8, True), (0.0, 0.1, True)]
+)
+def test_what_was_trained_again_is_taken_unless_fewer_held_out_images_are_right(
+    made, place, monkeypatch, before, after, taken
+):
+    delta = load_delta(place / "d.safetensors")
+    report, right = SimpleNamespace(guard=SimpleNamespace(accepted=True), delta=delta), iter((before, after))
+    monkeypatch.setattr(readapt, "adapt", lambda *_, **__: report)
+    monkeypatch.setattr(readapt, "_accuracy", lambda *_: next(right))
+    files = [(path, name) for name in CLASSES for path in photos(made, name)]
+    outcome = readapt.readapt(None, delta, files)
+    assert (outcome.delta is not None) == taken and outcome.images == 3
+
+
+@pytest.fixture
+def trained(place, monkeypatch):
+    """Whatever is trained again is the delta of the beginning, with another report."""
+    delta = replace(load_delta(place / "d.safetensors"), report={"policy": "another"})
+    monkeypatch.setattr("tinytrain.stream.readapt.readapt", lambda *_: Outcome(delta, "better"))
+    return delta
+
+
+def on_trial(place, made):
+    """A `Readaptation` whose trial has begun, with its store; the ten images before had been right."""
+    again, store = opened(place, made, "auto")
+    for path in sorted((made / "photos").glob("*/*"))[: store_package.JUDGED]:
+        learnt_as(again, path, path.parent.name)
+    again.wanted = True
+    ((row, text),) = again.due()
+    assert row["done"], text
+    return again, store
+
+
+def learnt_as(again, path, guess):
+    """Correct an image that was taken for class `guess`."""
+    watcher = again.watcher
+    watcher.observe(str(path), str(path))
+    watcher._recent[str(path)].guess = guess
+    again.note(watcher.correct(str(path), path.parent.name, new=True))
+
+
+def corrections(store):
+    return sum(store.peek().delta.report["watched"]["corrections"].values())
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 3])
+def test_a_trial_is_kept_if_as_many_images_are_right_as_before_and_goes_back_if_fewer_are(
+    made, place, trained, wrong
+):
+    again, store = on_trial(place, made)
+    trial = store.peek()
+    assert not trial.confirmed and trial.to_beat == 1.0 and corrections(store) == 22
+    assert again.watcher.learner.place == trial.place
+    for number, path in enumerate(sorted((made / "more").glob("*/*"))[: store_package.JUDGED]):
+        assert list(again.due()) == []
+        learnt_as(again, path, "nothing" if number < wrong else path.parent.name)
+    ((row, text),) = again.due()
+    after = store.peek()
+    assert row["done"] == (wrong == 0) and after.confirmed, text
+    assert after.generation == (1 if wrong else trial.generation)
+    assert corrections(store) == 32, "nothing that was learnt in the trial is lost"
+    assert again.watcher.learner.place == after.place
+
+
+def test_a_trial_is_judged_by_who_watches_next(made, place, trained):
+    again, store = on_trial(place, made)
+    for number, path in enumerate(sorted((made / "more").glob("*/*"))[: store_package.JUDGED]):
+        if number == 5:
+            again = opened(place, made, "never", correct=False)[0]
+        learnt_as(again, path, path.parent.name)
+    ((row, _),) = again.due()
+    assert row["done"] and store.peek().confirmed and corrections(store) == 32
+
+
+def test_predictions_neither_end_a_watched_trial_nor_lose_its_corrections(made, place, trained, capsys):
+    again, store = on_trial(place, made)
+    path = photos(made, "dog")[0]
+    for _ in range(4):
+        assert tt("predict", place / "store", path, *backbone(place)) == 0
+    assert "0 of 2 starts used" in capsys.readouterr().err
+    learnt_as(again, path, "ant")
+    before = corrections(store)
+    del again  # the watching ends
+    for _ in range(3):
+        assert tt("predict", place / "store", path, *backbone(place)) == 0
+    assert store.peek().generation == 1 and corrections(store) == before
+    assert "dog" in store.peek().delta.class_names
+
+
+def test_what_another_process_learns_is_neither_overwritten_nor_does_it_end_the_watching(
+    made, place, trained, monkeypatch
+):
+    again, store = opened(place, made, "auto")
+    other = opened(place, made, "auto", correct=False)[0]
+    learnt_as(other, photos(made, "dog")[0], "ant")
+    again.wanted = True
+
+    def while_it_trains(*_):
+        learnt_as(other, photos(made, "dog")[1], "ant")
+        return Outcome(trained, "better")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tinytrain.stream.readapt.readapt", while_it_trains)
+        ((row, text),) = again.due()
+    assert not row["done"] and "store-changed" in text and again.wanted and store.peek().confirmed
+    ((row, text),) = again.due()
+    assert row["done"] and corrections(store) == 14, text
+    learnt_as(other, photos(made, "dog")[2], "dog")
+    assert corrections(store) == 15 and other.watcher.learner.start.to_beat == 0.0
+
+
+def test_a_command_refuses_to_change_a_delta_that_has_learnt_more_meanwhile(made, place, monkeypatch, capsys):
+    again, store = opened(place, made, "never", correct=False)
+
+    def slow(delta, name):
+        learnt_as(again, photos(made, "dog")[0], "ant")
+        return forget(delta, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tinytrain.delta.forget.forget", slow)
+        assert tt("forget", place / "store", "ant") == 6
+    assert "store-changed" in capsys.readouterr().err and "dog" in store.peek().delta.class_names
+    assert store.peek().confirmed and tt("forget", place / "store", "ant") == 0
+    assert store.peek().delta.class_names == ("bee", "cat", "dog")
+
+
+def test_a_roll_back_names_the_corrections_that_go(made, place, capsys):
+    again, store = opened(place, made, "never", correct=False)
+    store.commit(load_delta(place / "d.safetensors"))
+    again.watcher.refresh()
+    path = photos(made, "dog")[0]
+    again.watcher.observe("frame", path.read_bytes())
+    again.watcher._recent["frame"].image = None  # of a camera, many images ago
+    again.watcher.correct("frame", "dog", new=True)
+    learnt_as(again, photos(made, "cat")[0], "cat")
+    assert tt("rollback", "--store", place / "store") == 0
+    assert (
+        "1 corrections of generation 2 are not known to the delta before it: dog 1" in capsys.readouterr().err
+    )
+    assert store.peek().delta.report["watched"]["corrections"] == {"cat": 1}
+
+
+class FullDisk:
+    """Nothing can be written to a file of the store while `full`."""
+
+    def __init__(self, patch):
+        self.full, write = False, store_package.folder.File.write
+
+        def fail(file, data):
+            if self.full:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            write(file, data)
+
+        patch.setattr(store_package.folder.File, "write", fail)
+
+
+@pytest.fixture
+def session(made, place, monkeypatch):
+    """A session with a label file, and its disk."""
+    labels = place / "labels.csv"
+    labels.touch()
+    words = [place / "d.safetensors", made / "new", "--store", place / "store", "--labels", labels, "--json"]
+    arguments = parser_of("watch")[0].parse([str(word) for word in (*words, *backbone(place))])
+    session = watch_session.Session(arguments, watch.Opened.of(arguments), None)
+    return session, labels, FullDisk(monkeypatch), Store(place / "store")
+
+
+def test_a_disk_that_is_full_for_a_moment_stops_no_verdict_and_loses_no_correction(made, session, capsys):
+    session, labels, disk, store = session
+    disk.full, paths = True, photos(made, "dog")
+    labels.write_text("".join(f"{path},+dog\n" for path in paths))
+    for path in paths * 3:
+        session.look_at(Frame(str(path), str(path)))
+        session.correct()
+        session.idle()
+    found = capsys.readouterr()
+    assert found.err.count("write-failed") == 1 and found.out.count('"verdict"') == 12
+    assert '"correction"' not in found.out and store.peek().entries == 0
+    disk.full = False
+    for _ in range(watch_session.MOST_PAUSES + 1):
+        session.correct()
+    assert [row["class"] for row in rows(capsys, "correction")] == ["dog"] * 4
+    assert store.peek().entries == 4
+    session.correct()
+    session.finish()
+    assert store.peek().entries == 4
+
+
+def test_what_could_not_be_learnt_by_the_end_is_said_and_the_next_run_learns_it(made, place, session, capsys):
+    session, labels, disk, store = session
+    disk.full = True
+    labels.write_text(f"{photos(made, 'dog')[0]},+dog\n")
+    words = (place / "store", made / "new" / "dog", "--labels", labels, "--once")
+    assert watched(place, *words) == 6
+    found = capsys.readouterr()
+    assert "0 corrections learnt, 1 not learnt" in found.err and found.out.count('"verdict"') == 4
+    disk.full = False
+    assert watched(place, *words) == 0 and store.peek().entries == 1
