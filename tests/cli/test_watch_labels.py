@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -150,6 +151,17 @@ def test_a_terminal_says_what_can_be_typed_and_does_it(made, place):
     start = Store(place / "store").peek()
     assert start.delta.class_names == CLASSES and start.delta.report["watched"]["corrections"] == {"cat": 1}
     assert [path.parent.name for path in (place / "store" / "kept").glob("*/*")] == ["cat"]
+
+
+def test_a_line_that_is_typed_before_the_first_image_corrects_nothing(made, place, capsys):
+    parsed = parser_of("watch")[0].parse(
+        [*map(str, (place / "d.safetensors", made / "new", *backbone(place)))]
+    )
+    session = Session(parsed, watch.Opened.of(parsed), SimpleNamespace(lines=lambda: ["", "2", "+dog", "u"]))
+    session.correct()
+    said = capsys.readouterr().err
+    assert said.count("there is no image to correct yet") == 3 and said.count("no label to take back") == 1
+    assert not session.over and session.learnt == 0
 
 
 def test_labels_of_a_file_can_be_replaced_and_taken_back_while_no_image_comes(made, place, capsys):

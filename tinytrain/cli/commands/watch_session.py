@@ -60,7 +60,8 @@ class Session:
 
     def __init__(self, arguments, opened, keyboard: Keyboard | None):
         self.watcher, self.keyboard, self._arguments = opened.watcher, keyboard, arguments
-        self._store, self._labels = opened.store, self._label_file(opened.store)
+        self._store = opened.store
+        self._labels = self._label_file()
         self._again = Readaptation(opened, arguments) if opened.store is not None else None
         self._learner = opened.watcher.learner
         self._waiting: deque[tuple] = deque()  # corrections that the store has not taken yet, in order
@@ -127,7 +128,7 @@ class Session:
                 if self._arguments.json:
                     self._print(row, "")
             if self._learner is not self.watcher.learner:
-                self._labels = self._label_file(self._store)  # another delta may know less of it
+                self._labels = self._label_file()  # another delta may know less of it
                 self._learner = self.watcher.learner
         except (InputError, StorageError) as error:
             self._put_off(error)
@@ -154,14 +155,14 @@ class Session:
         if self._arguments.json:
             self._print(row, "")
 
-    def _label_file(self, store):
+    def _label_file(self):
         """The label file, if there is one; what the delta before the one in use has learnt of it is old."""
         from tinytrain.store.replay import watched
         from tinytrain.stream.labels import LabelFile
 
         if self._arguments.labels is None:
             return None
-        before = store.before() if store else None
+        before = self._store.before() if self._store else None
         marks = watched(before.delta.report)["marks"] if before and before.delta else {}
         return LabelFile(self._arguments.labels, marks | self.watcher.learner.marks)
 
@@ -177,7 +178,8 @@ class Session:
         say(", ".join(f"{number} {visible(name)}" for number, name in enumerate(names, 1)))
 
     def _typed(self, text: str) -> None:
-        self._said(self.watcher.last, text or self.watcher.guess_of(self.watcher.last) or "")
+        last = self.watcher.last
+        self._said(last, text or (last and self.watcher.guess_of(last)) or "")
 
     def _said(self, key: str | None, word: str, mark: str = "") -> None:
         """Do what a `word` about image `key` means, one that was typed or, with a `mark`, read.
