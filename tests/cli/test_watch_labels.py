@@ -11,13 +11,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from watching import CLASSES, backbone, photos, rows, watched
+from watching import CLASSES, backbone, photos, rows, session_of, watched
 
 import tinytrain
 from tinytrain.base.errors import InputError
-from tinytrain.cli.commands import watch
-from tinytrain.cli.commands.watch_session import Session
-from tinytrain.cli.main import parser_of
 from tinytrain.store import Store
 from tinytrain.stream.sources import Frame
 
@@ -54,11 +51,9 @@ def test_a_label_names_an_image_by_any_path_that_leads_to_it(made, place, capsys
     names = (last, os.path.relpath(last), f"new/dog/{last.name}", f"./link/{last.name}", last.name)
     (place / "labels.csv").write_text("".join(f"{name},ant\n" for name in names))
     source = source.format(place=place)
-    words = ["d.safetensors", source, *backbone(place), "--labels", "labels.csv", "--json"]
-    parsed = parser_of("watch")[0].parse([*map(str, words)])
-    session = Session(parsed, watch.Opened.of(parsed), None)
-    for name in sorted(os.listdir(parsed.source)):
-        path = os.path.join(parsed.source, name)
+    session = session_of(place, "d.safetensors", source, "--labels", "labels.csv", "--json")
+    for name in sorted(os.listdir(source)):
+        path = os.path.join(source, name)
         session.look_at(Frame(path, path))
     last.unlink()
     session.correct()
@@ -154,10 +149,8 @@ def test_a_terminal_says_what_can_be_typed_and_does_it(made, place):
 
 
 def test_a_line_that_is_typed_before_the_first_image_corrects_nothing(made, place, capsys):
-    parsed = parser_of("watch")[0].parse(
-        [*map(str, (place / "d.safetensors", made / "new", *backbone(place)))]
-    )
-    session = Session(parsed, watch.Opened.of(parsed), SimpleNamespace(lines=lambda: ["", "2", "+dog", "u"]))
+    keyboard = SimpleNamespace(lines=lambda: ["", "2", "+dog", "u"])
+    session = session_of(place, place / "d.safetensors", made / "new", keyboard=keyboard)
     session.correct()
     said = capsys.readouterr().err
     assert said.count("there is no image to correct yet") == 3 and said.count("no label to take back") == 1

@@ -7,12 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 from commandline import tt
-from watching import CLASSES, backbone, photos, rows, watched
+from watching import CLASSES, backbone, parsed, photos, rows, session_of, watched
 
 from tinytrain import store as store_package
 from tinytrain.cli.commands import watch, watch_session
 from tinytrain.cli.commands.readaptation import Readaptation
-from tinytrain.cli.main import parser_of
 from tinytrain.delta.file import encode_delta, load_delta
 from tinytrain.delta.forget import forget
 from tinytrain.store import Store
@@ -24,7 +23,7 @@ from tinytrain.stream.sources import Frame
 def opened(place, made, mode, correct=True):
     """A `Readaptation` of what the command opens, and its store; at first 12 images are corrected."""
     words = [place / "d.safetensors", made / "new", "--store", place / "store", "--readapt", mode]
-    arguments = parser_of("watch")[0].parse([str(word) for word in (*words, *backbone(place), "-q")])
+    arguments = parsed(*words, *backbone(place), "-q")
     found = watch.Opened.of(arguments)
     again = Readaptation(found, arguments)
     for name in CLASSES if correct else ():
@@ -216,9 +215,8 @@ def session(made, place, monkeypatch):
     """A session with a label file, and its disk."""
     labels = place / "labels.csv"
     labels.touch()
-    words = [place / "d.safetensors", made / "new", "--store", place / "store", "--labels", labels, "--json"]
-    arguments = parser_of("watch")[0].parse([str(word) for word in (*words, *backbone(place))])
-    session = watch_session.Session(arguments, watch.Opened.of(arguments), None)
+    words = place / "d.safetensors", made / "new", "--store", place / "store", "--labels", labels, "--json"
+    session = session_of(place, *words)
     return session, labels, FullDisk(monkeypatch), Store(place / "store")
 
 

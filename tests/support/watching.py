@@ -4,6 +4,10 @@ import json
 
 from commandline import tt
 
+from tinytrain.cli.commands.watch import Opened
+from tinytrain.cli.commands.watch_session import Session
+from tinytrain.cli.main import parser_of
+
 CLASSES = ("ant", "bee", "cat")
 
 
@@ -17,6 +21,16 @@ def photos(made, name):
 
 def watched(place, *words):
     return tt("watch", *words, *backbone(place), "--json")
+
+
+def parsed(*words):
+    return parser_of("watch")[0].parse([str(word) for word in words])
+
+
+def session_of(place, *words, keyboard=None):
+    """What the command makes of `words`."""
+    arguments = parsed(*words, *backbone(place))
+    return Session(arguments, Opened.of(arguments), keyboard)
 
 
 def rows(capsys, event=None):
