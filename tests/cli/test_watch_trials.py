@@ -180,7 +180,15 @@ def test_a_command_refuses_to_change_a_delta_that_has_learnt_more_meanwhile(made
     assert store.peek().delta.class_names == ("bee", "cat", "dog")
 
 
-def test_a_roll_back_names_the_corrections_that_go(made, place, capsys):
+ENDS = {
+    "roll back": ("rollback", "{place}/store"),
+    "apply": ("apply", "{place}/d.safetensors", "{place}/store"),
+    "adapt": ("adapt", "{made}/photos", "--store", "{place}/store", "--policy", "none", "--budget", "400kB"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_ends_a_trial_names_the_corrections_that_go(made, place, capsys, end):
     again, store = opened(place, made, "never", correct=False)
     store.commit(load_delta(place / "d.safetensors"))
     again.watcher.refresh()
@@ -189,11 +197,20 @@ def test_a_roll_back_names_the_corrections_that_go(made, place, capsys):
     again.watcher._recent["frame"].image = None  # of a camera, many images ago
     again.watcher.correct("frame", "dog", new=True)
     learnt_as(again, photos(made, "cat")[0], "cat")
-    assert tt("rollback", "--store", place / "store") == 0
-    assert (
-        "1 corrections of generation 2 are not known to the delta before it: dog 1" in capsys.readouterr().err
-    )
-    assert store.peek().delta.report["watched"]["corrections"] == {"cat": 1}
+    words = [word.format(place=place, made=made) for word in ENDS[end]]
+    words += [*backbone(place), "--force"] if end == "adapt" else []
+    assert tt(*words) == 0
+    text = "1 corrections of generation 2 are not known to the delta before it: dog 1"
+    assert text in capsys.readouterr().err
+    left = store.peek() if end == "roll back" else store.before()
+    assert left.delta.report["watched"]["corrections"] == {"cat": 1}
+
+
+def test_a_delta_that_is_applied_over_a_confirmed_one_ends_nothing(made, place, capsys):
+    again, store = opened(place, made, "never", correct=False)
+    learnt_as(again, photos(made, "dog")[0], "ant")
+    assert tt("apply", place / "d.safetensors", place / "store") == 0
+    assert "corrections" not in capsys.readouterr().err and "dog" in store.before().delta.class_names
 
 
 class FullDisk:

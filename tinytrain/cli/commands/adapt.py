@@ -15,6 +15,7 @@ from tinytrain.cli.commands.common import (
     check_store,
     print_result,
     say,
+    say_what_goes,
     text_width,
 )
 from tinytrain.cli.commands.hints import extended, free_name, positional, predict_words, without
@@ -149,6 +150,8 @@ def _write(arguments, report, kept: bool, place_before):
         save_delta(arguments.out, report.delta)
         nbytes = os.path.getsize(arguments.out)
     if arguments.store:
+        if place_before is None:  # otherwise the new delta knows what the one in use has learnt
+            say_what_goes(arguments.store, over=True)
         generation = Store(arguments.store).commit(report.delta, place_before)
     place = arguments.out or arguments.store
     then = (

@@ -2,7 +2,14 @@
 
 import os
 
-from tinytrain.cli.commands.common import DELTA_HELP, add_json, add_store, open_delta, print_result
+from tinytrain.cli.commands.common import (
+    DELTA_HELP,
+    add_json,
+    add_store,
+    open_delta,
+    print_result,
+    say_what_goes,
+)
 
 DESCRIPTION = (
     "Put a delta on trial in a store. 'tinytrain confirm' keeps it. Without confirmation it is dropped after "
@@ -24,6 +31,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> int:
     from tinytrain.store import TRIAL_STARTS, Store
 
+    say_what_goes(arguments.store, over=True)
     store = Store(arguments.store)
     if os.path.isdir(arguments.delta):
         generation = store.commit(open_delta(arguments.delta))

@@ -1,6 +1,7 @@
 """Options and steps that several commands share. Imports nothing heavy before it is needed."""
 
 import argparse
+import contextlib
 import os
 import shutil
 import sys
@@ -166,13 +167,18 @@ def place_of(store: str):
     return Store(store).peek().place
 
 
-def say_what_goes(store: str) -> None:
-    """Name the corrections that nobody knows any more if the delta in use is dropped. Raises InputError."""
+def say_what_goes(path: str, over: bool = False) -> None:
+    """Name the corrections that nobody knows any more if the delta in use of the store `path` is dropped.
+
+    If another one is put `over` it, only a trial is dropped. A store that cannot be read has none.
+    """
     from tinytrain.store import Store
 
-    before = Store(store).before() if os.path.isdir(store) else None
-    for warning in before.warnings if before is not None else ():
-        say(f"{store}: {warning}")
+    store, before = Store(path), None
+    with contextlib.suppress(InputError):
+        before = None if over and store.peek().confirmed else store.before()
+    for warning in before.warnings if before else ():
+        say(f"{path}: {warning}")
 
 
 def delta_in_use(path: str, start):
