@@ -22,6 +22,7 @@ START = re.compile(
     rb"\xff\xd8\xff|\x89PNG\r\n\x1a\n|P[456][ \t\n\v\f\r#]|RIFF.{4}WEBP|BM.{4}\0\0\0\0", re.DOTALL
 )
 START_BYTES = 12  # of the longest of them
+JPEG_START = re.compile(rb"\xff\xd8\xff")
 FIRST_BYTES = b"\xff\x89PRBGIM\0"  # of all kinds that are read
 MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # what ends the coded pixels of a scan
 PNM_MOST, PNM_BANDS = 2**16, {4: 1, 5: 1, 6: 3}  # bytes of a header, channels
@@ -94,14 +95,14 @@ def _jpeg(data: bytearray) -> Parser:
     """As ITU-T T.81, B.1 has it. Thumbnails inside of segments have ends of their own, which do not count."""
     end = yield from _jpeg_from(data, 0)
     # Segments that are cut off may go on with those of the next image, of which then all is there.
-    inside = starts(data, 2, end)
+    inside = starts(data, 2, end, JPEG_START)
     if any(jpeg_end(data, start) == end for start in inside):
         raise NoImageError(CUT_OFF, inside[0])
     return end
 
 
-def starts(data: bytearray, first: int, last: int) -> list[int]:
-    return [match.start() for match in islice(START.finditer(data, first, last), MOST_INSIDE)]
+def starts(data: bytearray, first: int, last: int, of: re.Pattern = START) -> list[int]:
+    return [match.start() for match in islice(of.finditer(data, first, last), MOST_INSIDE)]
 
 
 def jpeg_end(data: bytearray, start: int) -> int | None:
