@@ -4,7 +4,6 @@ Everything here works on embeddings, so that months of a stream can be simulated
 images in front of it. With a store, a correction is on the medium before `learn` returns.
 """
 
-import hashlib
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from tinytrain.drift.detector import STABLE
 from tinytrain.heads.head import HeadVerdict
 from tinytrain.store import ChangedError, Entry, Place, Start, Store
 from tinytrain.store.journal import FORGET, LEARN, RENAME, UNDO, framed
+from tinytrain.store.kept import digest_of
 from tinytrain.store.replay import in_force, marked, replayed, standing, watched
 
 # A journal is made a part of its delta at so many entries or bytes, whichever comes first.
@@ -31,7 +31,7 @@ class Monitor(Protocol):
     """What looks for a change of the stream, such as `tinytrain.drift.unlabelled.UnlabelledDrift`."""
 
     def update(self, embedding: np.ndarray, centres: np.ndarray | None) -> str:
-        """STABLE, WARNING or DRIFT after one more embedding; `centres` are the class means if known."""
+        """STABLE or DRIFT after one more embedding; `centres` are the class means if known."""
 
     def reset(self) -> None:
         """Begin afresh: the classes are not what they were."""
@@ -41,7 +41,7 @@ class Monitor(Protocol):
 class Observation:
     """What an embedding shows. `name` is the class, None for none of them; `guess` is the likeliest one.
 
-    `drift` is STABLE, WARNING or DRIFT. `key` is how corrections call the image, "" for an embedding.
+    `drift` is STABLE or DRIFT. `key` is how corrections call the image, "" for an embedding.
     """
 
     name: str | None
@@ -72,9 +72,12 @@ class Learner:
     ):
         self.delta, self.store, self.monitor = delta, store, monitor
         self.kernels, self.backend = kernel_table.load(backend), backend
-        self.start = replace(start, delta=None, base=None, journal=()) if start else None
-        self.place: Place | None = start.place if start else None
-        self._begin(start.base if start else delta, start.journal if start else ())
+        self.start: Start | None = None
+        self.place: Place | None = None
+        if start is None:
+            self._begin(delta)
+        else:
+            self._go_on(start)
 
     def _begin(self, base: Delta, entries: Sequence[Entry] = ()) -> None:
         """Go on from `entries` since `base`, which made `delta`."""
@@ -114,7 +117,7 @@ class Learner:
             )
         embedding, names = np.asarray(embedding, np.float32), self.delta.class_names
         name = unicodedata.normalize("NFC", name)
-        image = image or hashlib.sha256(embedding.tobytes()).hexdigest()[:16]
+        image = image or digest_of(embedding)
         if self.label_of(image) == name:
             return False
         self._take(Entry(LEARN, name, embedding, "", mark, image, before, right))

@@ -1,7 +1,5 @@
 """``tinytrain forget``: a class less in a delta."""
 
-import os
-
 from tinytrain.cli.commands import changing
 from tinytrain.cli.commands.common import open_delta, print_result, text_width
 
@@ -55,13 +53,14 @@ def _remain(classes: int) -> str:
 def _elsewhere(arguments, store: str | None, kept: int) -> str:
     """What still knows the class outside of the new delta, and when that goes."""
     from tinytrain.report.layout import count_of
+    from tinytrain.store import Store
 
     copies = "reports, exported files and copies that were made before still know the class"
     if store is None:
         return f"{copies}, and so does {arguments.delta}" if arguments.out else copies
     knows = "still knows the class"
     if kept:
-        folder = os.path.join(store, "kept", arguments.name)
+        folder = Store(store).kept.path / arguments.name
         knows = f"and {count_of(kept, 'image')} kept in {folder} still know it"
     until = "for a roll-back; 'tinytrain confirm' removes that"
     return f"the previous delta in the store {knows}, {until}; {copies}"
