@@ -188,54 +188,60 @@ def put(array, index, value):
     return array
 
 
-# What messages say of each kind of damage.
-METADATA = "the report must be|metadata must be exactly|the backbone must be"
-SLICE = "values|must be a row of int32|must rise"
-WRONG_CODES = "must have exactly|no valid scale or zero"
+# What messages say of the kinds of damage that several cases have.
+METADATA, REPORT = "metadata must be exactly", "the report must be an object"
+NAME, HEAD = "the backbone must be a sha256 digest", "the head must be .* its temperature above 0"
+RISE = "6.weight: channels must rise"
 DAMAGES = {
     "another kind": (lambda t, m: m.update(kind="tinytrain-network"), "^file-kind: .*is not a delta of ours"),
     "a later schema": (lambda t, m: m.update(schema="3"), "^file-kind: .*the version that wrote it"),
     "the schema of int8 without codes": (lambda t, m: m.update(schema="2"), METADATA),
     "codes in the schema of float32": (lambda t, m: m.update(codes="{}"), METADATA),
-    "codes that are a list": (lambda t, m: m.update(schema="2", codes="[]"), WRONG_CODES),
+    "codes that are a list": (lambda t, m: m.update(schema="2", codes="[]"), "the codes must have exactly"),
     "codes without a scale": (
         lambda t, m: m.update(schema="2", codes='{"outputs":[[0.0,3]],"sums":[null]}'),
-        WRONG_CODES,
+        "a code has no valid scale or zero",
     ),
     "more metadata": (lambda t, m: m.update(note="hello"), METADATA),
     "less metadata": (lambda t, m: m.pop("classes"), METADATA),
-    "a short digest": (lambda t, m: m.update(backbone="ab12"), METADATA),
-    "a name with control characters": (lambda t, m: m.update(backbone_name="\x1b[31m"), METADATA),
-    "a report that is a list": (lambda t, m: m.update(report="[]"), METADATA),
-    "an infinite number in the report": (lambda t, m: m.update(report='{"x":[1e999]}'), METADATA),
-    "NaN in the report": (lambda t, m: m.update(report='{"x":NaN}'), "is not a whole number|is out of range"),
-    "text that is no JSON": (lambda t, m: m.update(head="{"), "not JSON"),
-    "one class": (lambda t, m: m.update(classes='["a"]'), "class"),
-    "a class twice": (lambda t, m: m.update(classes='["a","b","a"]'), "class"),
-    "a class without a name": (lambda t, m: m.update(classes='["a","b",""]'), "class"),
-    "classes that are numbers": (lambda t, m: m.update(classes="[1,2,3]"), "class"),
-    "more classes than rows": (lambda t, m: m.update(classes='["a","b","c","d"]'), "head|class counts"),
-    "an unknown head": (damage_json("head", kind="forest"), "head|class counts"),
-    "a head of no kind": (damage_json("head", kind=["lda"]), "head|class counts"),
-    "temperature 0": (damage_json("head", temperature=0), "head|class counts"),
-    "a temperature that is 0 in float32": (damage_json("head", temperature=1e-300), "head|class counts"),
-    "a temperature that is inexact in float32": (damage_json("head", temperature=1e-38), "head|class counts"),
+    "a short digest": (lambda t, m: m.update(backbone="ab12"), NAME),
+    "a name with control characters": (lambda t, m: m.update(backbone_name="\x1b[31m"), NAME),
+    "a report that is a list": (lambda t, m: m.update(report="[]"), REPORT),
+    "an infinite number in the report": (lambda t, m: m.update(report='{"x":[1e999]}'), REPORT),
+    "NaN in the report": (lambda t, m: m.update(report='{"x":NaN}'), "report: NaN is not"),
+    "text that is no JSON": (lambda t, m: m.update(head="{"), "head: not JSON"),
+    "one class": (lambda t, m: m.update(classes='["a"]'), "classes must be a list of"),
+    "a class twice": (lambda t, m: m.update(classes='["a","b","a"]'), "2 classes are called 'a'"),
+    "a class without a name": (lambda t, m: m.update(classes='["a","b",""]'), "class name '' is not"),
+    "classes that are numbers": (lambda t, m: m.update(classes="[1,2,3]"), "class name 1 is not"),
+    "more classes than rows": (lambda t, m: m.update(classes='["a","b","c","d"]'), "head.weights is float32"),
+    "an unknown head": (damage_json("head", kind="forest"), HEAD),
+    "a head of no kind": (damage_json("head", kind=["lda"]), HEAD),
+    "temperature 0": (damage_json("head", temperature=0), HEAD),
+    "a temperature that is 0 in float32": (damage_json("head", temperature=1e-300), HEAD),
+    "a temperature that is inexact in float32": (damage_json("head", temperature=1e-38), HEAD),
     "a temperature that is infinite in float32": (
         damage_json("head", temperature=2.0**128),
-        "head|class counts",
+        HEAD,
     ),
-    "a temperature in words": (damage_json("head", temperature="warm"), "head|class counts"),
-    "a left-out share above 1": (damage_json("head", left_out=1.5), "head|class counts"),
-    "no views": (damage_json("head", views=0), "head|class counts"),
-    "views that are no count": (damage_json("head", views=True), "head|class counts"),
-    "one more fact": (damage_json("head", colour="red"), "head|class counts"),
-    "no means": (lambda t, m: t.pop("head.means"), "is missing|must have"),
-    "no factor": (lambda t, m: t.pop("head.factor"), "is missing|must have"),
-    "channels without values": (lambda t, m: t.pop("6.weight.values"), "is missing|must have"),
-    "an unknown tensor": (lambda t, m: t.update(extra=np.zeros(1, np.float32)), "is no part of"),
+    "a temperature in words": (damage_json("head", temperature="warm"), HEAD),
+    "a left-out share above 1": (damage_json("head", left_out=1.5), HEAD),
+    "no views": (damage_json("head", views=0), HEAD),
+    "views that are no count": (damage_json("head", views=True), HEAD),
+    "one more fact": (damage_json("head", colour="red"), "the head must have exactly"),
+    "no means": (lambda t, m: t.pop("head.means"), "tensor head.means is missing"),
+    "no factor": (lambda t, m: t.pop("head.factor"), "tensor head.factor is missing"),
+    "channels without values": (
+        lambda t, m: t.pop("6.weight.values"),
+        "6.weight must have channels and values",
+    ),
+    "an unknown tensor": (
+        lambda t, m: t.update(extra=np.zeros(1, np.float32)),
+        "tensor 'extra' is no part of",
+    ),
     "a layer with a leading zero": (
         lambda t, m: t.update({"06.bias.values": t["6.bias.values"]}),
-        "is no part of",
+        "tensor '06.bias.values' is no part of",
     ),
     "NaN in a value": (
         damage_tensor("6.weight.values", lambda a: put(a, (0, 0), np.nan)),
@@ -245,24 +251,39 @@ DAMAGES = {
         damage_tensor("head.means", lambda a: put(a, (0, 0), np.inf)),
         "^delta-not-finite: ",
     ),
-    "means in a row": (damage_tensor("head.means", lambda a: a.reshape(-1)), "head|class counts"),
-    "counts as floats": (damage_tensor("head.counts", lambda a: a.astype(np.float32)), "head|class counts"),
-    "a class of nothing": (damage_tensor("head.counts", lambda a: put(a, 0, 0)), "head|class counts"),
-    "a factor too short": (damage_tensor("head.factor", lambda a: a[:-1]), "head|class counts"),
+    "means in a row": (damage_tensor("head.means", lambda a: a.reshape(-1)), "head.means is float32"),
+    "counts as floats": (
+        damage_tensor("head.counts", lambda a: a.astype(np.float32)),
+        "head.counts is float32",
+    ),
+    "a class of nothing": (
+        damage_tensor("head.counts", lambda a: put(a, 0, 0)),
+        "class counts must be at least 1",
+    ),
+    "a factor too short": (damage_tensor("head.factor", lambda a: a[:-1]), "head.factor is float32"),
     "a factor that is not definite": (
         damage_tensor("head.factor", lambda a: put(a, 2, -1)),
-        "head|class counts",
+        "the diagonal of head.factor",
     ),
-    "falling channels": (damage_tensor("6.weight.channels", lambda a: a[::-1].copy()), SLICE),
-    "a channel twice": (damage_tensor("6.weight.channels", lambda a: put(a, 1, a[0])), SLICE),
-    "a negative channel": (damage_tensor("6.weight.channels", lambda a: put(a, 0, -1)), SLICE),
-    "no channel": (damage_tensor("6.weight.channels", lambda a: a[:0]), SLICE),
+    "falling channels": (damage_tensor("6.weight.channels", lambda a: a[::-1].copy()), RISE),
+    "a channel twice": (damage_tensor("6.weight.channels", lambda a: put(a, 1, a[0])), RISE),
+    "a negative channel": (damage_tensor("6.weight.channels", lambda a: put(a, 0, -1)), RISE),
+    "no channel": (
+        damage_tensor("6.weight.channels", lambda a: a[:0]),
+        "6.weight: channels must be a row of int32",
+    ),
     "fewer values than channels": (
         damage_tensor("6.weight.values", lambda a: a[:, :2].copy()),
-        SLICE,
+        "6.weight: 2 values for 3 channels",
     ),
-    "values in a row": (damage_tensor("6.weight.values", lambda a: a.reshape(-1)), SLICE),
-    "values as integers": (damage_tensor("6.bias.values", lambda a: a.astype(np.int32)), SLICE),
+    "values in a row": (
+        damage_tensor("6.weight.values", lambda a: a.reshape(-1)),
+        "6.weight: values must be",
+    ),
+    "values as integers": (
+        damage_tensor("6.bias.values", lambda a: a.astype(np.int32)),
+        "6.bias: values must be",
+    ),
 }
 
 
@@ -271,7 +292,8 @@ def test_malformed_content_is_refused_for_what_is_wrong(delta, name):
     damage, fact = DAMAGES[name]
     tensors, metadata = parts(delta)
     damage(tensors, metadata)
-    with pytest.raises(InputError, match=fact):
+    code = "" if fact.startswith("^") else "^file-damaged: file: "
+    with pytest.raises(InputError, match=code + fact):
         decode_delta(*decode(encode(tensors, metadata)))
 
 
