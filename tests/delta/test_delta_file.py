@@ -115,21 +115,28 @@ def test_another_backbone_is_refused_by_name(delta):
 
 
 @pytest.mark.parametrize(
-    "bad",
+    ("fact", "bad"),
     [
-        Slice(12, "bias", np.zeros(1, np.int32), np.zeros(1, np.float32)),
-        Slice(6, "bias", np.array([24], np.int32), np.zeros(1, np.float32)),
-        Slice(6, "weight", np.array([0], np.int32), np.zeros((9, 1), np.float32)),
+        ("layer 99 is changed", Slice(99, "bias", np.zeros(1, np.int32), np.zeros(1, np.float32))),
+        (
+            "all 8 channels of .* must be in",
+            Slice(12, "bias", np.zeros(1, np.int32), np.zeros(1, np.float32)),
+        ),
+        ("up to channel 24 do not fit", Slice(6, "bias", np.array([24], np.int32), np.zeros(1, np.float32))),
+        (
+            "weight values .* do not fit",
+            Slice(6, "weight", np.zeros(1, np.int32), np.zeros((9, 1), np.float32)),
+        ),
     ],
 )
-def test_values_that_do_not_fit_the_backbone_are_refused(network, delta, bad):
-    with pytest.raises(InputError, match="file-damaged"):
+def test_values_that_do_not_fit_the_backbone_are_refused(network, delta, fact, bad):
+    with pytest.raises(InputError, match=f"file-damaged: .*{fact}"):
         apply(network, replace(delta, slices=(bad,)))
 
 
 def test_a_head_of_another_width_is_refused(network, delta):
     narrow = replace(delta.head, weights=delta.head.weights[:, :5])
-    with pytest.raises(InputError, match="file-damaged"):
+    with pytest.raises(InputError, match="file-damaged: the head takes 5 values"):
         apply(network, replace(delta, head=narrow))
 
 
