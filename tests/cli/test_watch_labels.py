@@ -157,6 +157,18 @@ def test_a_line_that_is_typed_before_the_first_image_corrects_nothing(made, plac
     assert not session.over and session.learnt == 0
 
 
+def test_only_the_last_images_are_held_and_of_these_few_as_bytes(made, place, monkeypatch):
+    monkeypatch.setattr("tinytrain.stream.watcher.RECENT", 3)
+    monkeypatch.setattr("tinytrain.stream.watcher.RECENT_BYTES", 1)
+    watcher = tinytrain.Watcher(place / "d.safetensors", place / "toy.safetensors")
+    for number, path in enumerate(photos(made, "dog")):
+        watcher.observe(f"frame {number}", path.read_bytes())
+    with pytest.raises(InputError, match="frame 0 is none of the last 3 images and no file"):
+        watcher.correct("frame 0", "ant")
+    assert [recent.image is not None for recent in watcher._recent.values()] == [False, False, True]
+    assert watcher.correct("frame 1", "dog", new=True).new, "its embedding is held"
+
+
 def test_labels_of_a_file_can_be_replaced_and_taken_back_while_no_image_comes(made, place, capsys):
     (place / "empty").mkdir()
     labels, paths = place / "labels.csv", photos(made, "dog")

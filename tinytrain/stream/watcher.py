@@ -57,14 +57,12 @@ class Recent:
 class Watcher:
     """`learner` with a `predictor` in front, which makes embeddings of images; `kept` holds corrected ones.
 
-    The last `recent` embeddings are held: `recent` times four bytes times the size of an embedding. As long
-    as it lives, no start of another process counts for a delta on trial in its store.
+    The last RECENT embeddings are held, four bytes a value. As long as it lives, no start of another process
+    counts for a delta on trial in its store.
     """
 
-    def __init__(
-        self, learner: Learner, predictor: Predictor, kept: Kept | None = None, recent: int = RECENT
-    ):
-        self.learner, self.predictor, self.kept, self._most = learner, predictor, kept, recent
+    def __init__(self, learner: Learner, predictor: Predictor, kept: Kept | None = None):
+        self.learner, self.predictor, self.kept = learner, predictor, kept
         self._recent: OrderedDict[str, Recent] = OrderedDict()
         self._since = 0  # how often another delta has come into use
         self._before: tuple[str, Predictor | None] = "", None  # the delta before one on trial
@@ -250,7 +248,7 @@ class Watcher:
     def _remember(self, key: str, recent: Recent) -> None:
         self._recent.pop(key, None)
         self._recent[key] = recent
-        while len(self._recent) > self._most:
+        while len(self._recent) > RECENT:
             self._recent.popitem(last=False)
         if isinstance(recent.image, bytes):
             held = [old for old in self._recent.values() if isinstance(old.image, bytes)]
@@ -258,7 +256,7 @@ class Watcher:
                 old.image = None
 
     def _gone(self, key: str) -> InputError:
-        text = f"{one_line(key, 200)} is none of the last {self._most} images and no file"
+        text = f"{one_line(key, 200)} is none of the last {RECENT} images and no file"
         return InputError("file-missing", f"{text}; give the path of an image")
 
 
