@@ -44,12 +44,15 @@ def answer(file, job, n=0):
 """
 
 
+NOT_READ = {kind: (kind, "it {}") for kind in ("large", "broken", "alone")}
+
+
 @pytest.fixture
 def ask(tmp_path, monkeypatch):
     (tmp_path / "jobs_of_a_test.py").write_text(JOBS)
     monkeypatch.syspath_prepend(str(tmp_path))
     confined.end()
-    yield lambda job, data=b"", **more: confined.ask("jobs_of_a_test", data, job=job, **more)
+    yield lambda job, data=b"", **more: confined.ask("jobs_of_a_test", data, NOT_READ, job=job, **more)
     confined.end()
 
 
@@ -94,9 +97,9 @@ def test_what_goes_too_far_ends_the_process_and_the_next_request_is_answered(
     monkeypatch.setattr(confined, "SECONDS", 1)
     if "write" in job.values():
         job = job | {"n": str(tmp_path / "written")}
-    with pytest.raises(confined.NotReadError, match=words) as caught:
+    with pytest.raises(InputError, match=words) as caught:
         ask(**job)
-    assert caught.value.kind == kind
+    assert caught.value.code == kind
     assert ask("echo", b"x")[1] == b"x"
     assert not (tmp_path / "written").exists() or not (tmp_path / "written").stat().st_size
 
@@ -158,22 +161,22 @@ def test_where_none_can_be_started_the_reason_is_said(ask, why, monkeypatch):
         monkeypatch.setattr(subprocess, "Popen", refuse)
     else:
         monkeypatch.setattr(sys, "executable", "/nothing" if why == "no program" else "/bin/false")
-    with pytest.raises(confined.NotReadError, match=r"No such file|unavailable|ended with 1") as caught:
+    with pytest.raises(InputError, match=r"No such file|unavailable|ended with 1") as caught:
         ask("echo")
-    assert caught.value.kind == "alone"
+    assert caught.value.code == "alone"
 
 
 PARENT = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from tinytrain.base import confined
-confined.ask("jobs_of_a_test", b"", job="echo")
+confined.ask("jobs_of_a_test", b"", {}, job="echo")
 print(confined._child.process.pid, flush=True)
 try:
-    confined.ask("jobs_of_a_test", b"", job="sleep", n=60)
+    confined.ask("jobs_of_a_test", b"", {}, job="sleep", n=60)
 except KeyboardInterrupt:
     print("interrupted", confined._child, flush=True)
-    confined.ask("jobs_of_a_test", b"", job="echo")
+    confined.ask("jobs_of_a_test", b"", {}, job="echo")
     print("answered", flush=True)
 """
 

@@ -38,13 +38,10 @@ NOT_READ = {
 def read_checkpoint(data: bytes, source: str = "file"):
     """The object in the file content `data`; its arrays are read-only views of numpy.
 
-    Raises InputError ``unsupported`` (a name outside the list), ``file-damaged`` or ``unsupported``.
+    Raises InputError ``file-damaged``, or ``unsupported`` for a name outside the list or another content.
     """
     try:
-        answer, content = confined.ask(__name__, data)
-    except confined.NotReadError as error:
-        code, text = NOT_READ[error.kind]
-        raise InputError(code, f"{source}: {text.format(error)}") from None
+        answer, content = confined.ask(__name__, data, NOT_READ)
     except InputError as error:
         raise InputError(error.code, f"{source}: {error.message}") from None
     return _built(answer["nodes"], answer["root"], content)

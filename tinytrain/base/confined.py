@@ -12,6 +12,7 @@ import io
 import json
 import os
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO
@@ -30,20 +31,8 @@ COMMAND = "import sys; sys.path[:] = sys.argv[1:]; from tinytrain.base import co
 ENVIRONMENT = {"MALLOC_ARENA_MAX": "1", "LC_ALL": "C.UTF-8"}
 
 
-class NotReadError(Exception):
-    """Why there is no answer, for a message.
-
-    `kind`: ``large`` (it took more than the limits), ``broken`` (the reader failed) or ``alone`` (no process
-    can be started).
-    """
-
-    def __init__(self, kind: str, why: str):
-        super().__init__(why)
-        self.kind = kind
-
-
 class _Child:
-    """The process, and this end of the channel to it."""
+    """The process, and this end of the channel to it. Raises OSError or SubprocessError if none starts."""
 
     def __init__(self):
         import socket
@@ -58,11 +47,11 @@ class _Child:
                     command, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                     cwd="/", env=os.environ | ENVIRONMENT, process_group=0,
                 )  # fmt: skip
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
+        except BaseException:
             self.channel.close()
-            raise NotReadError("alone", one_line(error)) from None
+            raise
         if self.channel.recv(1) != STARTED:
-            raise NotReadError("alone", f"it ended with {self.end(SECONDS)}")
+            raise OSError(f"it ended with {self.end(SECONDS)}")
 
     def ask(self, request: dict, file: BinaryIO) -> tuple[dict, bytearray]:
         import socket
@@ -105,10 +94,14 @@ def _forget() -> None:
 _lock = held_over_forks(_forget)
 
 
-def ask(module: str, file: BinaryIO | bytes, **request) -> tuple[dict, bytearray]:
+def ask(
+    module: str, file: BinaryIO | bytes, not_read: Mapping[str, tuple[str, str]], **request
+) -> tuple[dict, bytearray]:
     """What ``module.answer(file, **request)`` gives in the other process: a dictionary for JSON, and bytes.
 
-    `file` is open for reading, or bytes. Raises the InputError that `answer` raises there, or NotReadError.
+    `file` is open for reading, or bytes. Raises the InputError that `answer` raises there, or one with a code
+    and message of `not_read`, in which {} is the reason: ``large`` (it took more than the limits), ``broken``
+    (the reader failed) or ``alone`` (no process can be started).
     """
     if isinstance(file, bytes):
         with io.FileIO(os.memfd_create("content"), "r+") as held:
@@ -116,23 +109,30 @@ def ask(module: str, file: BinaryIO | bytes, **request) -> tuple[dict, bytearray
             while view:
                 view = view[held.write(view) :]
             held.seek(0)
-            return ask(module, held, **request)
+            return ask(module, held, not_read, **request)
     with _lock:
         answer, content = _asked({"module": module, "seconds": SECONDS, **request}, file)
     if "code" in answer:
         raise InputError(answer["code"], answer["why"])
     if "kind" in answer:
         most = f"takes more than {MEMORY // 10**6} MB or {SECONDS} seconds"
-        raise NotReadError(answer["kind"], answer.get("why", most))
+        code, text = not_read[answer["kind"]]
+        raise InputError(code, text.format(answer.get("why", most)))
     return answer, content
 
 
 def _asked(request: dict, file: BinaryIO) -> tuple[dict, bytearray]:
+    import signal
+    import subprocess
+
     global _child
     if _child is not None and _child.process.poll() is not None:  # its pause was over, or it was killed
         end()
     for _ in range(2):
-        child, _child = _child or _Child(), None
+        try:
+            child, _child = _child or _Child(), None
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            return {"kind": "alone", "why": one_line(error)}, bytearray()
         try:
             answer = child.ask(request, file)
         except (OSError, EOFError, ValueError):
@@ -146,8 +146,6 @@ def _asked(request: dict, file: BinaryIO) -> tuple[dict, bytearray]:
         if code:
             break
         # Its pause ended just now.
-    import signal
-
     if code in (-signal.SIGXCPU, -signal.SIGKILL):
         return {"kind": "large"}, bytearray()
     return {"kind": "broken", "why": f"its decoder failed ({code})"}, bytearray()

@@ -45,7 +45,7 @@ SUFFIXES = (
 # Errors of opening a name without a file: nothing there, a folder, a link to itself, a socket.
 NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO)
 
-# Kind of a NotReadError -> code and message.
+# See `confined.ask`.
 NOT_READ = {
     "large": ("image-too-large", "{} to decode; scale it down"),
     "broken": ("image-unreadable", "cannot be decoded ({}); replace or remove it"),
@@ -135,11 +135,7 @@ def check_image(path: str | os.PathLike | bytes) -> None:
 def _confined(source, file: BinaryIO, kind: str, **request) -> bytearray:
     """What `pixels.answer` gives in the other process. Raises InputError."""
     given = source if isinstance(source, bytes) else file
-    try:
-        return confined.ask("tinytrain.episode.pixels", given, kind=kind, **request)[1]
-    except confined.NotReadError as error:
-        code, text = NOT_READ[error.kind]
-        raise InputError(code, text.format(error)) from None
+    return confined.ask("tinytrain.episode.pixels", given, NOT_READ, kind=kind, **request)[1]
 
 
 @contextmanager
@@ -154,7 +150,7 @@ def _named_errors(source, name):
     except MemoryError:
         raise  # not a problem of the image
     except InputError as error:
-        raise InputError(error.code, f"{name!r} {str(error).removeprefix(error.code + ': ')}") from None
+        raise InputError(error.code, f"{name!r} {error.message}") from None
     except Exception as error:
         # No list of classes: for hostile bytes Pillow raises anything from SyntaxError to IndexError.
         raise InputError(
