@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
+from tinytrain.base.answer import with_old_keys
 from tinytrain.base.errors import BudgetError
 from tinytrain.base.progress import Progress, silent
-from tinytrain.base.schema import with_old_keys
 from tinytrain.delta.file import encode_delta
 from tinytrain.firmware_sim.boards.board import Board
 from tinytrain.firmware_sim.boards.counters import Count

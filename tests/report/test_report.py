@@ -16,9 +16,9 @@ import tinytrain.runtime.bound_unit
 import tinytrain.runtime.stage_runner
 from tinytrain.backbones.catalogue import SHIPPED
 from tinytrain.backbones.load import load_backbone
+from tinytrain.base.answer import OLD_KEYS, with_old_keys
 from tinytrain.base.errors import BudgetError, UsageError
 from tinytrain.base.random_streams import rng_for
-from tinytrain.base.schema import OLD_KEYS, with_old_keys
 from tinytrain.datasets import sample_episode
 from tinytrain.datasets.generated.leaves import leaves
 from tinytrain.datasets.generated.signs import signs

@@ -11,7 +11,7 @@ from commandline import tt
 from PIL import Image
 from toyfiles import write_images, write_network
 
-from tinytrain.base.schema import with_old_keys
+from tinytrain.base.answer import with_old_keys
 from tinytrain.delta.delta import apply
 from tinytrain.delta.file import load_delta
 from tinytrain.episode.decode import check_image

@@ -9,7 +9,7 @@ from commandline import tt
 from PIL import Image
 from toyfiles import write_images, write_network
 
-from tinytrain.base.schema import with_old_keys
+from tinytrain.base.answer import with_old_keys
 from tinytrain.datasets.packs import load_pack
 from tinytrain.delta.file import load_delta
 

@@ -13,21 +13,6 @@ from tinytrain.base.errors import InputError, one_line
 
 NUMBER = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
 MAX_SHOWN = 60  # characters of a wrong value in a message
-# Keys of printed JSON whose names version 0.2 knew differently; 0.3 prints both.
-OLD_KEYS = {
-    "accumulators": "partitions",
-    "augmentation": "reach",
-    "dearest_image": "dearest_picture",
-    "fisher_fraction": "fisher_share",
-    "hard_fraction": "hard_share",
-    "image": "picture",
-    "images": "pictures",
-    "images_expected": "pictures_expected",
-    "resample_channels": "redraw",
-    "sampled_fraction": "through_share",
-    "support_images": "support_pictures",
-    "trained_parameters": "trained_numbers",
-}
 SHOWN = reprlib.Repr()
 SHOWN.maxstring = SHOWN.maxother = SHOWN.maxlong = MAX_SHOWN + 1
 
@@ -38,11 +23,6 @@ class WrongError(Exception):
     def __str__(self):
         where, value, allowed = self.args
         return f"{where} is {_shown(value)}; allowed: {allowed}"
-
-
-def with_old_keys(facts: dict) -> dict:
-    """`facts`, and beside each key the one that it had in 0.2."""
-    return facts | {OLD_KEYS[key]: value for key, value in facts.items() if key in OLD_KEYS}
 
 
 def number(low: float, high: float, whole: bool = False):

@@ -8,8 +8,8 @@ import numpy as np
 
 from tinytrain import __version__
 from tinytrain.backbones.catalogue import EARLIER, SHIPPED
+from tinytrain.base.answer import with_old_keys
 from tinytrain.base.random_streams import rng_for
-from tinytrain.base.schema import with_old_keys
 from tinytrain.base.units import finite_or_none
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode

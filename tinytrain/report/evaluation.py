@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tinytrain.base.answer import with_old_keys
 from tinytrain.base.errors import visible
-from tinytrain.base.schema import with_old_keys
 from tinytrain.base.statistics import wilson_interval
 from tinytrain.heads.head import IDENTIFIED, STATES, UNKNOWN, HeadVerdict
 

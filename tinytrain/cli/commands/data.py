@@ -2,9 +2,9 @@
 
 import os
 
+from tinytrain.base.answer import with_old_keys
 from tinytrain.base.console import at_least
 from tinytrain.base.errors import InputError, UsageError
-from tinytrain.base.schema import with_old_keys
 from tinytrain.base.units import format_bytes
 from tinytrain.cli.commands.common import (
     NAMED,

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from tinytrain.base.answer import with_old_keys
 from tinytrain.base.errors import BudgetError, UsageError
-from tinytrain.base.schema import with_old_keys
 
 OTHER = {"float32": "int8", "int8": "float32"}
 FITS = "all that the policy chooses can be trained inside the budget"

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Iterable
 from itertools import chain
 
+from tinytrain.base.answer import with_old_keys
 from tinytrain.base.console import confidence
 from tinytrain.base.errors import InputError, visible
-from tinytrain.base.schema import with_old_keys
 from tinytrain.cli.commands import inputs
 from tinytrain.cli.commands.common import (
     BackboneOfDelta,

@@ -6,8 +6,8 @@ import os
 import select
 from collections import deque
 
+from tinytrain.base.answer import with_old_keys
 from tinytrain.base.errors import InputError, StorageError, TinytrainError, UsageError, visible
-from tinytrain.base.schema import with_old_keys
 from tinytrain.cli.commands.common import print_line, say
 from tinytrain.cli.commands.readaptation import Readaptation
 from tinytrain.cli.commands.verdicts import normal_facts, say_if_all_are_named, verdict_in_words
