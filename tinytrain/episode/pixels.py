@@ -81,8 +81,7 @@ def reason(error: Exception) -> str:
 
 def opened(kind: str, file: BinaryIO):
     """A PIL image whose header alone was read. Raises InputError ``package-missing``, or any other error."""
-    import PIL
-    from PIL import Image, features
+    from PIL import Image
 
     file.seek(0)
     if kind == "HEIF":
@@ -96,6 +95,9 @@ def opened(kind: str, file: BinaryIO):
         pillow_heif.options.DECODE_THREADS = 1  # each would have its own stack and heap
         return pillow_heif.HeifImageFile(file)
     if kind in SINCE:
+        import PIL
+        from PIL import features
+
         feature, name, since = SINCE[kind]
         if feature not in features.modules or not features.check(feature):  # an old one may not know it
             why = f"is a {name} image, and Pillow {PIL.__version__} here cannot read {name}"
@@ -149,7 +151,7 @@ def _stored(image, kind: str) -> Stored:
     turn = orientation(image.info.get("exif") or b"", xmp if isinstance(xmp, bytes) else xmp.encode())
     if kind == "TIFF":
         turn = image.tag_v2.get(ORIENTATION, 1)
-    return Stored(image.fp, width, height, most, beside * width * height, turn, profile[: MAX_PROFILE + 1])
+    return Stored(image.fp, width, height, beside * width * height, turn, profile[: MAX_PROFILE + 1])
 
 
 def refuse_costly(image, stored: Stored, copies: int = 1) -> None:
@@ -158,7 +160,7 @@ def refuse_costly(image, stored: Stored, copies: int = 1) -> None:
     pixels = stored.width * stored.height
     nbytes = stored.held + (cost + COST * (copies - 1)) * image.width * image.height
     if nbytes > PIXEL_BYTES:
-        refuse_more(stored.width, stored.height, PIXEL_BYTES / (nbytes / pixels))
+        refuse_more(stored.width, stored.height, PIXEL_BYTES * pixels / nbytes)
 
 
 def bilinear_mode(image):

@@ -10,7 +10,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.episode.imagefile import jpeg, others, png
 from tinytrain.episode.imagefile.stored import Stored, broken, refuse_more
 
-READERS = {"JPEG": jpeg.read, "PNG": png.read}
+READERS = {"JPEG": jpeg, "PNG": png}
 MAGIC = {
     b"\xff\xd8\xff": "JPEG", png.MAGIC: "PNG", b"BM": "BMP", b"GIF8": "GIF",
     **dict.fromkeys((b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"), "TIFF"),
@@ -31,8 +31,8 @@ def read(kind: str, file: BinaryIO) -> Stored | None:
     """
     if kind not in READERS:
         return None
-    stored = READERS[kind](file)
-    refuse_more(stored.width, stored.height, stored.most)
+    stored = READERS[kind].read(file)
+    refuse_more(stored.width, stored.height, READERS[kind].MAX_PIXELS)
     return stored
 
 

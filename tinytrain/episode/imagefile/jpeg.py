@@ -52,7 +52,7 @@ def read(file: BinaryIO) -> Stored:
     several = frame.kind in PROGRESSIVE or body[:1] != bytes([frame.components])
     held = frame.rows + frame.coefficients * several
     return Stored(
-        joined(bytes(head), file, file.tell()), frame.width, frame.height, MAX_PIXELS, held,
+        joined(bytes(head), file, file.tell()), frame.width, frame.height, held,
         orientation(exif, xmp), b"".join(icc[part][len(ICC) + 2 :] for part in sorted(icc)),
         plain=frame.kind in HUFFMAN and not several,
     )  # fmt: skip

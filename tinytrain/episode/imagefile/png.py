@@ -41,7 +41,7 @@ def read(file: BinaryIO) -> Stored:
     known = _about(file, about)
     profile = known.pop("profile", b"")
     turn = orientation(**known)
-    return Stored(joined(head, file, first), width, height, MAX_PIXELS, orientation=turn, profile=profile)
+    return Stored(joined(head, file, first), width, height, orientation=turn, profile=profile)
 
 
 def check(file: BinaryIO) -> None:

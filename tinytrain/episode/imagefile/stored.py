@@ -4,12 +4,13 @@ import io
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from tinytrain.base.confined import MEMORY
 from tinytrain.base.errors import InputError
 
-# Reading an image to a square of at most 256 pixels a side takes at most 256 MB of memory, about what a board
-# with 512 MB can spare. This is the part for the pixels in all forms that exist at once; the rest is for
-# rows, headers and the square.
-PIXEL_BYTES = 244 * 10**6
+# Reading an image to a square of at most 256 pixels a side takes at most this MEMORY, in whichever process,
+# about what a board with 512 MB can spare. PIXEL_BYTES of it are for the pixels in all forms that exist at
+# once; the rest is for rows, headers and the square.
+PIXEL_BYTES = MEMORY - 12 * 10**6
 # Keeps a row, and a table with one address per row, below 1 MB. It is also the limit of JPEG.
 MAX_SIDE = 2**16 - 1
 MAX_PROFILE = 2**20  # bytes of a colour profile; a longer one is left out
@@ -19,15 +20,13 @@ MAX_PROFILE = 2**20  # bytes of a colour profile; a longer one is left out
 class Stored:
     """An image of `width` x `height` pixels, to be decoded from `stream`.
 
-    `held`: bytes that decoding takes beside the decoded pixels. `most`: pixels that can be decoded in about a
-    second. `orientation`: the EXIF number, 1 to 8. `profile`: the ICC profile of its colours. `plain`: the
-    header says all that decoding can cost.
+    `held`: bytes that decoding takes beside the decoded pixels. `orientation`: the EXIF number, 1 to 8.
+    `profile`: the ICC profile of its colours. `plain`: the header says all that decoding can cost.
     """
 
     stream: BinaryIO
     width: int
     height: int
-    most: float
     held: int = 0
     orientation: int = 1
     profile: bytes = b""
