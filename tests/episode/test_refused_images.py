@@ -179,6 +179,18 @@ def test_where_no_other_process_starts_its_kinds_are_refused_and_the_others_are_
     assert caught.value.code == "package-missing" and "\n" not in str(caught.value)
 
 
+def test_the_check_counts_what_the_other_process_takes_as_reading_does(tmp_path):
+    data = bytearray(encoded(Image.fromarray(scene()), "JPEG", progressive=True))
+    at = data.index(b"\xff\xc2") + 5
+    data[at : at + 4] = 2 * (8776).to_bytes(2)
+    path = tmp_path / "x.jpg"
+    path.write_bytes(data)
+    for read in (check_image, lambda path: load_image(path, 32)):
+        with pytest.raises(InputError, match="claims 8776 x 8776 pixels, the limit is") as caught:
+            read(path)
+        assert caught.value.code == "image-too-large"
+
+
 def test_a_decoder_that_is_killed_costs_one_image_and_not_the_next(monkeypatch):
     good = encoded(Image.fromarray(scene()), "WEBP")
     monkeypatch.setattr(confined, "SECONDS", 0)

@@ -155,9 +155,9 @@ ANIMATION = chunk(b"ANIM", bytes(6))
 LONG_TEXT = struct.pack("<HHII", 270, 2, HOLE, 8)
 
 HOSTILE = {
-    "gif of kind transparent": lambda: flat("P", 16, "GIF", transparency=0),
+    "gif of kind transparent": lambda: flat("P", 16.8, "GIF", transparency=0),
     "gif larger transparent": lambda: flat("P", 30, "GIF", transparency=0),
-    "gif animated": lambda: flat("P", 16, "GIF", transparency=0, disposal=2) * 3,
+    "gif animated": lambda: flat("P", 16.8, "GIF", transparency=0, disposal=2) * 3,
     "gif screen": lambda: gif(65_000, 65_000, frame=(8, 8)),
     "gif frame": lambda: gif(8, 8, frame=(65_000, 65_000)),
     "gif clear codes": lambda: gif(4000, 4000, body=(b"\xff" + b"\x24\x49\x92" * 85) * 200_000 + b"\0"),
@@ -186,7 +186,7 @@ HOSTILE = {
     "tiff texts": lambda: Sparse(tiff(64, 64, [(700, 1, HOLE - 4096, 200), (34675, 7, HOLE - 4096, 200)])),
     "tiff counts": lambda: Sparse(tiff(64, 64, [(273, 4, 2**26, 200), (279, 4, 2**26, 200)])),
     "tiff frames": lambda: b"II*\0" + struct.pack("<IHI", 8, 0, 8),
-    "avif of kind 4:2:0": lambda: flat("RGB", 18, "AVIF", speed=10, subsampling="4:2:0"),
+    "avif of kind 4:2:0": lambda: flat("RGB", 19.8, "AVIF", speed=10, subsampling="4:2:0"),
     "avif larger": lambda: flat("RGB", 23, "AVIF", speed=10),
     "avif claims": lambda: claiming(flat("RGB", 0.01, "AVIF", speed=10), 60_000, 60_000),
     "avif extents": lambda: avif_extents(2000),

@@ -11,7 +11,8 @@ from cases import quick
 from image_memory import HOSTILE
 
 MOST_BYTES = 256 * 10**6
-IN_PROCESS, FEW_BYTES = ("png", "jpeg"), 16 * 10**6  # what is decoded where it is asked for
+# What is decoded where it is asked for; others take few bytes there.
+IN_PROCESS, NOT_PLAIN, FEW_BYTES = ("png", "jpeg"), ("progressive", "scans"), 16 * 10**6
 MOST_SECONDS = 3 + 2  # the limit of the script, and what starting the process that decodes takes
 MOST_TIMES = 4  # the processor time of the largest honest image, on a machine that other work keeps busy
 ONE_HEAP = {"MALLOC_ARENA_MAX": "1"}
@@ -42,10 +43,12 @@ def test_no_image_file_takes_more_than_256_mb_or_the_time_of_four_large_ones(tmp
     assert outcome == "read"
     assert found.keys() == {name for name in HOSTILE if name.startswith(start)}
     for name, ways in found.items():
+        here = start in IN_PROCESS and not any(word in name for word in NOT_PLAIN)
         for way, (grown, other, seconds, outcome) in ways.items():
-            assert grown <= (MOST_BYTES if start in IN_PROCESS else FEW_BYTES), (name, way, grown, outcome)
-            assert (other or 0) <= MOST_BYTES, (name, way, other, outcome)
-            assert seconds <= max(MOST_TIMES * honest, MOST_SECONDS), (name, way, seconds, honest, outcome)
+            assert grown <= (MOST_BYTES if here else FEW_BYTES), (name, way, grown, outcome)
+            assert (other or 0) <= (0 if here else MOST_BYTES), (name, way, other, outcome)
+            most = MOST_TIMES * honest if here else max(MOST_TIMES * honest, MOST_SECONDS)
+            assert seconds <= most, (name, way, seconds, honest, outcome)
             assert outcome in ("read", "image-unreadable", "image-too-large"), (name, way, outcome)
     # The figures are of images that were decoded, at a size close to the limit.
     read = max(
@@ -54,4 +57,4 @@ def test_no_image_file_takes_more_than_256_mb_or_the_time_of_four_large_ones(tmp
         for grown, other, _, outcome in ways.values()
         if outcome == "read"
     )
-    assert read > 0.7 * MOST_BYTES
+    assert read > 0.75 * MOST_BYTES

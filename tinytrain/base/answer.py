@@ -1,4 +1,4 @@
-"""The answer of a command on stdout: its result or, with --json, an error, never both; and its former keys."""
+"""The answer of a command on stdout: its result or, with --json, an error, never both. Its former keys."""
 
 import json
 

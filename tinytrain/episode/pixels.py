@@ -4,14 +4,13 @@ Baseline JPEG and PNG are decoded in the process that asks, as their headers say
 asked in the process of `tinytrain.base.confined` for all others, and needs no numpy.
 """
 
-from dataclasses import replace
 from importlib import import_module
 from typing import BinaryIO
 
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.episode import imagefile
 from tinytrain.episode.imagefile.orientation import ORIENTATION, orientation
-from tinytrain.episode.imagefile.stored import MAX_PROFILE, PIXEL_BYTES, Stored, refuse_more
+from tinytrain.episode.imagefile.stored import CODE, MAX_PROFILE, PIXEL_BYTES, Stored, refuse_more
 from tinytrain.episode.profile import in_srgb
 
 # Bytes per decoded pixel until it is part of the square, by Pillow's mode. COST is that of other modes (RGB).
@@ -19,7 +18,6 @@ COSTS = {"1": 2, "L": 1, "P": 5, "RGBA": 8, "LA": 12, "PA": 12, "I": 13, "I;16":
 COST, TRANSPARENCY_COST = 4, 8
 # Bytes per pixel beside Pillow's image: two canvases and a copy; frames and RGB of the decoder, and a copy.
 BESIDE = {"WEBP": 12, "AVIF": 7, "HEIF": 4}
-CODE = 25 * 10**6  # bytes of the other process itself
 MODULES = {
     "JPEG": "Jpeg", "PNG": "Png", "BMP": "Bmp", "GIF": "Gif", "TIFF": "Tiff", "PPM": "Ppm", "WEBP": "WebP",
     "AVIF": "Avif",
@@ -54,7 +52,6 @@ def answer(file: BinaryIO, size: Sides | None, kind: str, box: Box | None) -> tu
         stored = imagefile.read(kind, file)
         image = opened(kind, stored.stream if stored else file)
         stored = stored or _stored(image, kind)
-        stored = replace(stored, held=stored.held + CODE)
         if size is None and kind == "WEBP":  # opening it has found that all parts are there
             refuse_costly(image, stored)
             return {}, b""
@@ -151,7 +148,7 @@ def _stored(image, kind: str) -> Stored:
     turn = orientation(image.info.get("exif") or b"", xmp if isinstance(xmp, bytes) else xmp.encode())
     if kind == "TIFF":
         turn = image.tag_v2.get(ORIENTATION, 1)
-    return Stored(image.fp, width, height, beside * width * height, turn, profile[: MAX_PROFILE + 1])
+    return Stored(image.fp, width, height, CODE + beside * width * height, turn, profile[: MAX_PROFILE + 1])
 
 
 def refuse_costly(image, stored: Stored, copies: int = 1) -> None:

@@ -9,7 +9,7 @@ import struct
 from typing import BinaryIO
 
 from tinytrain.episode.imagefile.orientation import orientation
-from tinytrain.episode.imagefile.stored import MAX_PROFILE, Stored, broken, joined
+from tinytrain.episode.imagefile.stored import CODE, MAX_PROFILE, Stored, broken, joined
 
 MAX_PIXELS = 128_000_000  # large, because it is decoded at a fraction of its size
 MAX_SEGMENTS = 4096
@@ -50,11 +50,12 @@ def read(file: BinaryIO) -> Stored:
     if frame is None:
         raise broken("cannot be decoded (it has no frame)")
     several = frame.kind in PROGRESSIVE or body[:1] != bytes([frame.components])
-    held = frame.rows + frame.coefficients * several
+    plain = frame.kind in HUFFMAN and not several
+    held = frame.rows + frame.coefficients * several + CODE * (not plain)
     return Stored(
         joined(bytes(head), file, file.tell()), frame.width, frame.height, held,
         orientation(exif, xmp), b"".join(icc[part][len(ICC) + 2 :] for part in sorted(icc)),
-        plain=frame.kind in HUFFMAN and not several,
+        plain=plain,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from tinytrain.base.errors import InputError
 # about what a board with 512 MB can spare. PIXEL_BYTES of it are for the pixels in all forms that exist at
 # once; the rest is for rows, headers and the square.
 PIXEL_BYTES = MEMORY - 12 * 10**6
+CODE = 25 * 10**6  # of these, what the other process itself takes: not for images that are plain
 # Keeps a row, and a table with one address per row, below 1 MB. It is also the limit of JPEG.
 MAX_SIDE = 2**16 - 1
 MAX_PROFILE = 2**20  # bytes of a colour profile; a longer one is left out
