@@ -39,8 +39,8 @@ def _delta() -> Callable[..., bytes]:
     return lambda network, delta: encode_delta(delta)
 
 
-# Suffix -> what imports the function that makes the bytes. Only .safetensors is without the head.
 DELTA = ".delta"  # without the network
+# Suffix -> what imports the function that makes the bytes. Only .safetensors is without the head.
 KINDS = {".onnx": _onnx, ".tflite": _tflite, ".safetensors": _network, DELTA: _delta}
 ENDINGS = "{}, {}, {} or {}".format(*KINDS)
 # Option of `export` -> the suffixes that it is for.
@@ -71,8 +71,7 @@ def export(network: Network | None, delta: Delta, path: str | os.PathLike, **opt
     from tinytrain.runtime.predict import Predictor
 
     suffix = kind_of(path, **options)
-    given = {option: value for option, value in options.items() if suffix in OPTIONS[option]}
-    content = KINDS[suffix]()(network, delta, **given)
+    content = KINDS[suffix]()(network, delta, **{option: True for option in options if options[option]})
     if suffix != DELTA:
         noise = rng_for(0, "image to try an export").integers(0, 256, network.input.shape, "uint8")
         Predictor(network, delta, "numpy").predict(noise)  # in numpy nothing is compiled for it

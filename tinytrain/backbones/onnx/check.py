@@ -3,7 +3,7 @@
 import numpy as np
 
 from tinytrain.backbones.onnx.convert import Imported
-from tinytrain.backbones.onnx.reading import Graph
+from tinytrain.backbones.onnx.reading import FLOAT, FLOAT16, Graph
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Delta
@@ -13,7 +13,6 @@ from tinytrain.network.network import InputSpec, Network
 from tinytrain.runtime.predict import Predictor
 
 IMAGES = 4
-FLOAT, FLOAT16 = 1, 10  # types by their number in ONNX
 MOST = 2**23  # numbers that any layer reads and gives for one image; more would take more than 0.5 GB here
 TOLERANCE = 1e-4  # relative to the length of an embedding
 # The same in int8: a quantised model rounds its image to 8 bits first, where no digit is lost here, and some

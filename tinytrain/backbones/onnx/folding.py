@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tinytrain.backbones.onnx.reading import Node
+from tinytrain.backbones.onnx.reading import FLOAT, FLOAT16, Node
 
 MOST = 64  # numbers of anything that is computed here
-CASTS = {1: np.float32, 10: np.float32, 6: np.int32, 7: np.int64}
+CASTS = {FLOAT: np.float32, FLOAT16: np.float32, 6: np.int32, 7: np.int64}
 
 
 def fold(node: Node, constants: dict[str, np.ndarray]) -> np.ndarray | None:

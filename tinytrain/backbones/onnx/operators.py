@@ -11,12 +11,11 @@ import numpy as np
 from tinytrain.backbones.onnx.activations import ACTIVATIONS
 from tinytrain.backbones.onnx.graph import BRANCH, DESCRIBED, IMAGE, NO_PADS, Part, Value, Walk
 from tinytrain.backbones.onnx.quantised import OPERATIONS as QUANTISED
-from tinytrain.backbones.onnx.reading import Node, UnsupportedError
+from tinytrain.backbones.onnx.reading import FLOAT, FLOAT16, Node, UnsupportedError
 from tinytrain.backbones.onnx.tail import TAIL, tail
 
 DEPTHWISE_KERNELS = (3, 5, 7)
 DENSE_KERNELS = (1, 3, 5, 7)
-FLOATS = (1, 10)  # float32 and float16 by their number in ONNX
 READ = ("picture", "linear", "active", "sum", "largest", "squeezed", "scaled")  # what a Conv may read
 
 
@@ -262,7 +261,7 @@ def transpose(walk: Walk, node: Node) -> Value:
 def alias(walk: Walk, node: Node) -> Value | None:
     """Identity, Dropout, which has no effect outside training, and Cast between float32 and float16."""
     source = node.inputs[0] if node.inputs else ""
-    if node.op == "Cast" and node.get("to", 0) not in FLOATS:
+    if node.op == "Cast" and node.get("to", 0) not in (FLOAT, FLOAT16):
         raise UnsupportedError(f"to is {node.get('to', 0)}, neither float32 nor float16")
     if node.op != "Dropout" and source in walk.constants:
         walk.constants[node.outputs[0]] = walk.constants[source]

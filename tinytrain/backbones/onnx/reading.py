@@ -19,6 +19,7 @@ from tinytrain.base.safetensors import MAX_FILE
 
 OLDEST_OPSET = 9  # BatchNormalization and other operations were different before
 STANDARD = ("", "ai.onnx")
+FLOAT, FLOAT16 = 1, 10  # types of numbers by their number in ONNX
 
 
 class UnsupportedError(Exception):
@@ -182,13 +183,12 @@ def _input(onnx, graph, constants: dict, source: str) -> tuple[str, tuple[int | 
     inputs = [value for value in graph.input if _text(value.name) not in constants]
     if len(inputs) != 1:
         raise InputError("unsupported", f"{source} has {len(inputs)} inputs; supported is one, the image")
-    tensor, types = inputs[0].type.tensor_type, onnx.TensorProto
+    tensor = inputs[0].type.tensor_type
     shape = tuple(d.dim_value if d.dim_value > 0 else None for d in tensor.shape.dim)
     about = f"{source}: input {inputs[0].name[:40]!r}"
-    if tensor.elem_type not in (types.FLOAT, types.FLOAT16):
-        kind = {number: name.lower() for name, number in types.DataType.items()}.get(
-            tensor.elem_type, "unknown"
-        )
+    if tensor.elem_type not in (FLOAT, FLOAT16):
+        names = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
+        kind = names.get(tensor.elem_type, "unknown")
         raise InputError(
             "unsupported",
             f"{about} is of type {kind}; supported are float32 and float16; export the model again",
