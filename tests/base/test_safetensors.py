@@ -191,7 +191,7 @@ def test_a_file_that_could_not_be_read_back_is_not_written():
         encode({"__metadata__": np.zeros(1, np.int8)}, {})
     with pytest.raises(InputError) as caught:
         encode({}, {"report": "x" * 10**6})
-    assert caught.value.code == "file-damaged"
+    assert caught.value.code == "file-damaged" and "at most 1000000 are allowed" in caught.value.message
     with pytest.raises(InputError):
         encode({"\ud800": np.zeros(1, np.int8)}, {})
 
