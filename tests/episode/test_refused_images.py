@@ -52,6 +52,10 @@ BROKEN = {
     "half a jpeg": encoded(Image.fromarray(scene(300, 200)), "JPEG")[:-2500],
     "half a bmp": encoded(Image.fromarray(scene()), "BMP")[:900],
     "half a ppm": encoded(Image.fromarray(scene()), "PPM")[:900],
+    "ppm of 0 x 0": b"P2 0 0 255\n",
+    "ppm of 0 x 5": b"P6 0 5 200\n",
+    "pgm of 5 x 0": b"P5 5 0 255\n",
+    "bmp of 8 x 0": bmp_header(8, 0),
     "no pixel data": png_header(8, 8),
     "other format": encoded(Image.fromarray(scene()), "PCX"),
 }
