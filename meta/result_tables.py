@@ -1,10 +1,14 @@
 """The tables of RESULTS.md. Each is a function of the rows of logs that yields its cells, header first."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from tinytrain.meta.bench.statistics import Interval, stratified
+from tinytrain.meta.bench.statistics import Interval, paired, stratified
+from tinytrain.meta.bench.tables import values
+from tinytrain.meta.studies.estimate import figures, judged
+from tinytrain.meta.studies.study import TARGETS, above, chosen, fact, strata
 
 NET = "mcunet-5fps"
 HEADLINE = {
@@ -13,7 +17,7 @@ HEADLINE = {
     "full": "full",
 }  # fmt: skip
 KINDS = ("own", "same", "other")  # images of the classes, and of others that are like them or very different
-PACKS = ("gtsrb", "omniglot", "flowers12", "dtd10", "pacs_sketch")
+PACKS = TARGETS.split(",")
 FEW = 24  # episodes of each pack that were run with the large network
 TABLES: dict[str, tuple[Callable, tuple[str, ...]]] = {}
 
@@ -28,44 +32,40 @@ def table(*logs: str):
     return register
 
 
-def percent(interval: Interval) -> str:
-    return f"{interval.mean:.1f} ±{interval.half:.1f}"
-
-
 def points(interval: Interval) -> str:
-    text = f"{interval.mean:+.2f} ±{interval.half:.2f}"
+    text = interval.text(2, signed=True)
     return f"**{text}**" if interval.clear_of_zero() else text
 
 
+def accuracy(rows, form: str) -> str:
+    """That of a form, in per cent."""
+    found = fact(form, "accuracy")
+    return stratified(strata(rows, lambda row: 100 * found(row))).text()
+
+
 class Method:
-    """The rows of a method on a backbone by pack and episode: 5-way 5-shot, the first `most` episodes.
+    """The runs of a method on a backbone: 5-way 5-shot, the first `most` episodes of each pack.
 
     Its accuracies, in per cent, are those after adapting, or `when` else.
     """
 
     def __init__(self, rows, backbone: str, label: str, when: str = "after", most: int = 1000):
-        self.rows: dict[str, dict[int, dict]] = {pack: {} for pack in PACKS}
-        for row in rows:
-            is_it = (row["backbone"], row["label"]) == (backbone, label) and row["episode"] < most
-            if is_it and row["sampler"].startswith("5-way 5-shot"):
-                self.rows[row["pack"]][row["episode"]] = row
-        self.accuracies = [
-            {k: 100 * r["accuracy"][when] for k, r in pack.items()} for pack in self.rows.values()
-        ]
+        mine = (row for row in rows if (row["backbone"], row["label"]) == (backbone, label))
+        fixed = (row for row in mine if row["sampler"].startswith("5-way 5-shot"))
+        self.rows = [row for row in fixed if row["episode"] < most]
+        self.accuracies = values(self.rows, when)
 
     def mean(self) -> Interval:
-        return stratified([list(pack.values()) for pack in self.accuracies])
+        return stratified([list(pack.values()) for pack in self.accuracies.values()])
 
     def above(self, other: "Method") -> Interval:
         """Of the differences on the episodes that both have."""
-        both = zip(self.accuracies, other.accuracies, strict=True)
-        return stratified([[v - b[k] for k, v in a.items() if k in b] for a, b in both])
+        return stratified([paired(mine, other.accuracies[pack]) for pack, mine in self.accuracies.items()])
 
     def costs(self) -> list[str]:
         """Bytes of the largest arena, MACs and seconds of an episode in the mean."""
-        rows = [row for of_pack in self.rows.values() for row in of_pack.values()]
-        arena = max(row["memory"]["arena"] for row in rows)
-        macs, seconds = (np.mean([row[key]["total"] for row in rows]) for key in ("macs", "seconds"))
+        arena = max(row["memory"]["arena"] for row in self.rows)
+        macs, seconds = (np.mean([row[key]["total"] for row in self.rows]) for key in ("macs", "seconds"))
         return [f"{arena:,}", f"{macs / 1e9:.1f} G", f"{seconds:.2f}"]
 
 
@@ -76,7 +76,7 @@ def headline(rows):
         lda = label == "lda"
         method = Method(rows, NET, "tinytrain" if lda else label, "before" if lda else "after")
         found = method.mean()
-        yield name, percent(found), *(["-"] * 3 if lda else method.costs()), str(found.n // len(PACKS))
+        yield name, found.text(), *(["-"] * 3 if lda else method.costs()), str(found.n // len(PACKS))
     for network in ("small", "large"):
         yield f"{network} network, default", *["-"] * 5
 
@@ -100,39 +100,37 @@ def sizes(rows, tiers):
     ):
         method = Method(rows if net == NET else tiers, net, label, most=FEW)
         above = method.above(bases[net])
-        yield name, percent(method.mean()), *method.costs()[:2], "" if above.half == 0 else points(above)
+        yield name, method.mean().text(), *method.costs()[:2], "" if above.half == 0 else points(above)
 
 
 @table("operations_policy.jsonl", "operations_before.jsonl")
 def halved(after, before):
     yield "", "accuracy before", "after", "difference", "MACs before", "after", "seconds before", "after"
     for form in ("policy@15%", "policy@30%"):
+        # A later row of an episode takes the place of an earlier one.
         old, new = (
-            [
-                {r["episode"]: r["forms"][form] for r in log if r["pack"] == pack and form in r["forms"]}
-                for pack in PACKS
-            ]
+            {(r["pack"], r["episode"]): r["forms"][form] for r in log if form in r["forms"]}
             for log in (before, after)
-        )  # a later row of an episode takes the place of an earlier one
-        cells = [f"{form[7:-1]} % of the MACs"]
-        for log in (old, new):
-            cells.append(percent(stratified([[100 * r["accuracy"] for r in pack.values()] for pack in log])))
-        pairs = [(a[k], b[k]) for a, b in zip(old, new, strict=True) for k in a]
-        gains = [
-            [100 * (b[k]["accuracy"] - a[k]["accuracy"]) for k in a] for a, b in zip(old, new, strict=True)
-        ]
-        cells.append(points(stratified(gains)))
-        for key, unit, end in (("executed", 1e9, ".1f"), ("seconds", 1, ".2f")):
-            for side in (0, 1):
-                mean = np.mean([pair[side][key] for pair in pairs]) / unit
-                cells.append(f"{mean:{end}}{' G' if key == 'executed' else ''}")
-        yield cells
+        )
+        rows = [{"pack": k[0], "forms": {"old": old[k], "new": new[k]}} for k in new if k[0] in PACKS]
+        macs, seconds = (
+            [np.mean([row["forms"][side][key] for row in rows]) for side in ("old", "new")]
+            for key in ("executed", "seconds")
+        )
+        yield (
+            f"{form[7:-1]} % of the MACs",
+            accuracy(rows, "old"),
+            accuracy(rows, "new"),
+            points(above(rows, "new", "old")),
+            *(f"{mean / 1e9:.1f} G" for mean in macs),
+            *(f"{mean:.2f}" for mean in seconds),
+        )
 
 
 @table("results.jsonl.xz", "lead.jsonl.xz")
 def claims(rows, lead):
     yield "", "difference", "holds"
-    for text, log, above, below in (
+    for text, log, better, worse in (
         ("default above none", rows, "tinytrain", "none"),
         ("default above the last layer", rows, "tinytrain", "last_layer"),
         ("default above the method as published", rows, "tinytrain", "tinytrain_published"),
@@ -143,7 +141,7 @@ def claims(rows, lead):
         ("Fisher channels above as many random ones", rows, "tinytrain_published", "random"),
         ("Fisher channels above those with the largest weights", rows, "tinytrain_published", "l2"),
     ):
-        found = Method(log, NET, above).above(Method(log, NET, below))
+        found = Method(log, NET, better).above(Method(log, NET, worse))
         yield text, points(found), "yes" if found.mean > found.half else "no"
 
 
@@ -186,39 +184,20 @@ def estimate(rows):
         "interval covers the truth",
         "its width",
     )
-    for rates, name in (((0.0,), "none"), ((0.2,), "20 %"), ((0.0, 0.2), "both")):
-        mine = [r for r in rows if r["rate"] in rates and r["estimate"]["accuracy"] is not None]
-        truth = 100 * np.array([row["truth"] for row in mine])
-        found, low, high = (
-            100 * np.array([r["estimate"][k] for r in mine]) for k in ("accuracy", "low", "high")
-        )
-        inside = 100 * np.mean((low <= truth) & (truth <= high))
-        figures = (truth.mean(), found.mean(), np.abs(found - truth).mean())
-        yield (
-            name,
-            str(len(mine)),
-            *(f"{f:.1f}" for f in figures),
-            f"{inside:.0f} %",
-            f"{(high - low).mean():.1f}",
-        )
+    for name, mine in (("none", chosen(rows, rate=0.0)), ("20 %", chosen(rows, rate=0.2)), ("both", rows)):
+        tasks, truth, expected, _, distance, covered, width = figures(mine, partial(judged, "estimate"))
+        yield name, tasks, truth, expected, distance, covered.replace("%", " %"), width
 
 
 @table("int8_training.jsonl")
 def int8(rows):
     yield "", "accuracy", "above float32 in 1 MB", "parameters", "bytes"
-
-    def of(form: str, key: str) -> list[np.ndarray]:
-        return [np.array([r["forms"][form][key] for r in rows if r["pack"] == pack]) for pack in PACKS]
-
-    base = of("float32@1MB", "accuracy")
-    for form in ("none@1MB", "float32@1MB", "int8@1MB", "int8@256KB"):
-        mine = of(form, "accuracy")
-        above = points(stratified([100 * (a - b) for a, b in zip(mine, base, strict=True)]))
-        costs = [f"{np.median(np.concatenate(of(form, key))):,.0f}" for key in ("parameters", "arena")]
-        name = form.replace("none@1MB", "unadapted, LDA head").replace("@", ", ")
+    base = "float32@1MB"
+    for form in ("none@1MB", base, "int8@1MB", "int8@256KB"):
+        costs = (np.median([row["forms"][form][key] for row in rows]) for key in ("parameters", "arena"))
         yield (
-            name,
-            percent(stratified([100 * m for m in mine])),
-            "" if form == "float32@1MB" else above,
-            *costs,
+            form.replace("none@1MB", "unadapted, LDA head").replace("@", ", "),
+            accuracy(rows, form),
+            "" if form == base else points(above(rows, form, base)),
+            *(f"{cost:,.0f}" for cost in costs),
         )

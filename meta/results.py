@@ -6,11 +6,9 @@ is kept. ``@logs PAGE`` becomes two cells. Under a table stands when its log was
 stale: made by other code than today's.
 """
 
-import json
-import lzma
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -20,23 +18,17 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.files import read_bytes, write_bytes
 from tinytrain.meta.bench.codehash import code_hash
 from tinytrain.meta.result_tables import TABLES
+from tinytrain.meta.run_log import MAX_BYTES, read_log
+from tinytrain.meta.studies.study import table
 
-LARGEST = 10**8  # bytes of a log
 MADE = re.compile(r"^\[All results\]\(\.\./\.\./RESULTS\.md\)\. Measured: ([^;]+);(.+?)\.\n\n", re.M | re.S)
 
 
-@cache
-def read(log: Path) -> bytes:
-    data = read_bytes(log, LARGEST)
-    return lzma.decompress(data) if log.suffix == ".xz" else data
-
-
-def rows_of(log: Path) -> list[dict]:
-    return [json.loads(line) for line in read(log).splitlines()]
+rows_of = cache(read_log)
 
 
 def text_of(path: Path) -> str:
-    return read_bytes(path, LARGEST).decode()
+    return read_bytes(path, MAX_BYTES).decode()
 
 
 def results(folder: Path) -> str:
@@ -52,17 +44,15 @@ def results(folder: Path) -> str:
         if name not in TABLES:
             raise InputError("bad-value", f"results/template.md has @{name}; tables are {', '.join(TABLES)}")
         function, logs = TABLES[name]
-        return f"{markdown(function(*(rows_of(folder / log) for log in logs)))}\n\n{source(folder, logs)}"
+        return markdown(*function(*(rows_of(folder / log) for log in logs))) + source(folder, logs)
 
     text = text_of(folder / "template.md").replace("VERSION", __version__)
     text = re.sub(r"@logs (\w+)", lambda found: state(folder, found[1]), text)
     return re.sub(r"^@(.+)$", made, text, flags=re.M)
 
 
-def markdown(rows: Iterable[Iterable[str]]) -> str:
-    """A table with its header first."""
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([lines[0], "|" + "---|" * (lines[0].count(" | ") + 1), *lines[1:]])
+def markdown(header: Sequence[str], *rows: Sequence[str]) -> str:
+    return "\n".join([*table(header, rows), "", ""])
 
 
 def copied(folder: Path, page: str, columns: list[str]) -> str:
@@ -72,9 +62,9 @@ def copied(folder: Path, page: str, columns: list[str]) -> str:
         header, _, *rows = ([cell.strip() for cell in line[1:-1].split("|")] for line in found.splitlines())
         if set(columns) <= set(header):
             places = [header.index(column) for column in columns]
-            cells = markdown([row[place] for place in places] for row in (header, *rows))
+            cells = markdown(*([row[place] for place in places] for row in (header, *rows)))
             when, _ = facts(folder, page)
-            return f"{cells}\n\nMeasured {when}; no log is kept. [The command](results/{page}/README.md)."
+            return f"{cells}Measured {when}; no log is kept. [The command](results/{page}/README.md)."
     raise InputError("bad-value", f"results/{page}/README.md has no table with the columns {columns}")
 
 
@@ -104,7 +94,7 @@ def state(folder: Path, page: str) -> str:
 
 def is_stale(log: Path) -> bool:
     """Whether other code than today's made any row of a log."""
-    return {*re.findall(rb'"code": "(\w+)"', read(log))} != {code_hash().encode()}
+    return {row.get("code") or row["settings"]["code"] for row in rows_of(log)} != {code_hash()}
 
 
 def source(folder: Path, logs: Iterable[str]) -> str:

@@ -81,7 +81,7 @@ class _Group:
         self.rows: dict[str, list[dict]] = defaultdict(list)
         for row in rows:
             self.rows[row["label"]].append(row)
-        self.after = {label: _values(found, "after") for label, found in self.rows.items()}
+        self.after = {label: values(found, "after") for label, found in self.rows.items()}
 
     def facts(self) -> dict:
         methods = [self._method(label) for label in self.rows]
@@ -89,7 +89,7 @@ class _Group:
         # and a method whose head depends on the task does not show what LDA alone does.
         fitted = ([row for row in rows if "head" in row] for rows in self.rows.values())
         if lda := next((rows for rows in fitted if rows and {row["head"] for row in rows} == {"lda"}), None):
-            methods.insert(1, {"label": LDA_UNADAPTED, **self._accuracy(_values(lda, "before"))})
+            methods.insert(1, {"label": LDA_UNADAPTED, **self._accuracy(values(lda, "before"))})
         return {
             "backbone": self.backbone,
             "digest": next(iter(self.rows.values()))[0]["backbone_digest"],
@@ -130,11 +130,11 @@ def difference(a: Values, b: Values, packs: Iterable[str]) -> dict:
     return {"packs": {pack: _json(mean_interval(p)) for pack, p in pairs.items() if p}, "mean": mean}
 
 
-def _values(rows: list[dict], name: str) -> Values:
-    values: Values = defaultdict(dict)
+def values(rows: list[dict], name: str) -> Values:
+    found: Values = defaultdict(dict)
     for row in rows:
-        values[row["pack"]][row["episode"], row["seed"]] = 100 * row["accuracy"][name]
-    return values
+        found[row["pack"]][row["episode"], row["seed"]] = 100 * row["accuracy"][name]
+    return found
 
 
 def _cost(rows: list[dict]) -> dict:

@@ -113,7 +113,7 @@ JUDGED = ("above it", "distance", "covered", "width")
 def summary(rows: list[dict]) -> list[str]:
     """Lines of figures: by estimate, pack and rate, and over all packs; then what more images bring."""
     known = {key: name for key, name in ESTIMATES.items() if any(key in row for row in rows)}
-    body = [line for key, name in known.items() for line in _lines(rows, [name], partial(_judged, key))]
+    body = [line for key, name in known.items() for line in _lines(rows, [name], partial(judged, key))]
     lines = table(("method", "pack", "wrong labels", "tasks", "truth", "estimate", *JUDGED), body)
     header = ("pack", "wrong labels", "tasks", "five more bring", "expected", *JUDGED)
     return [*lines, "", *table(header, _lines(rows, [], _gained))]
@@ -125,13 +125,12 @@ def _lines(rows: list[dict], first: list[str], values) -> list[list[str]]:
     for pack in [*values_of(rows, "pack"), "all"]:
         for rate in [*values_of(rows, "rate"), *(["all"] if pack == "all" else [])]:
             mine = [r for r in rows if pack in (r["pack"], "all") and rate in (r["rate"], "all")]
-            judged = np.array([v for v in map(values, mine) if v is not None], float).reshape(-1, 4)
             shown = rate if rate == "all" else f"{rate:.0%}"
-            found.append([*first, pack, shown, str(len(judged)), *_figures(judged)])
+            found.append([*first, pack, shown, *figures(mine, values)])
     return found
 
 
-def _judged(key: str, row: dict) -> tuple | None:
+def judged(key: str, row: dict) -> tuple | None:
     """Truth, estimate, low and high of a row; None without such an estimate."""
     truth, found = row["truth" if key in ("estimate", "left_out") else "truth_whole"], row.get(key)
     if key == "left_out":
@@ -148,16 +147,18 @@ def _gained(row: dict) -> tuple | None:
     return None if found is None else (real, found["gain"], found["low"], found["high"])
 
 
-def _figures(judged: np.ndarray) -> list[str]:
-    if not len(judged):
-        return ["-"] * 6
-    real, expected, low, high = 100 * judged.T
+def figures(rows: list[dict], values) -> list[str]:
+    """How many `rows` have `values`, and the figures of these: means of the first two, then JUDGED."""
+    found = np.array([v for v in map(values, rows) if v is not None], float).reshape(-1, 4)
+    if not len(found):
+        return ["0", *["-"] * 6]
+    real, expected, low, high = 100 * found.T
     unknown = np.isnan(low).all()
     covered = "-" if unknown else f"{((low <= real) & (real <= high)).mean():.0%}"
     width = "-" if unknown else f"{(high - low).mean():.1f}"
     above = expected - real
     means = (f"{real.mean():.1f}", f"{expected.mean():.1f}", f"{above.mean():+.1f}")
-    return [*means, f"{np.abs(above).mean():.1f}", covered, width]
+    return [str(len(found)), *means, f"{np.abs(above).mean():.1f}", covered, width]
 
 
 OPTIONS = (
