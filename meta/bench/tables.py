@@ -116,10 +116,10 @@ class _Group:
             "cost": _cost(costly) if costly else None,
         }
 
-    def _accuracy(self, values: Values) -> dict:
-        means = {pack: _json(mean_interval(list(of.values()))) for pack, of in values.items()}
-        whole = set(values) == set(self.packs)
-        mean = _json(stratified([list(of.values()) for of in values.values()])) if whole else None
+    def _accuracy(self, found: Values) -> dict:
+        means = {pack: _json(mean_interval(list(of.values()))) for pack, of in found.items()}
+        whole = set(found) == set(self.packs)
+        mean = _json(stratified([list(of.values()) for of in found.values()])) if whole else None
         return {"accuracy": means, "mean": mean}
 
 

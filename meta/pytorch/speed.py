@@ -27,6 +27,7 @@ from tinytrain.meta.pytorch import mac_counts as executed
 from tinytrain.meta.pytorch.comparison import Row, compare
 from tinytrain.meta.pytorch.our_side import COUNT, MICRO, Whole, images_of, support_episode, variants
 from tinytrain.meta.pytorch.timing import Timing, in_turn, kernel_lines, matmul_ceiling
+from tinytrain.meta.studies.study import numbers
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.costs import cut_layer, full_backward_macs
@@ -170,7 +171,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = Parser(prog="python -m tinytrain.meta.pytorch.speed", description=__doc__.splitlines()[0])
     parser.add_argument("--backbone", default=DEFAULT_BACKBONE, help=".safetensors or published .pkl file")
     parser.add_argument("--only", default=",".join(CASES), help="comparisons to run (default: %(default)s)")
-    parser.add_argument("--threads", default="1,2", help="numbers of threads (default: %(default)s)")
+    parser.add_argument(
+        "--threads", type=numbers, default="1,2", help="numbers of threads (default: %(default)s)"
+    )
     parser.add_argument(
         "--repeats", type=at_least(1), default=15, help="samples per side (default: %(default)s)"
     )
@@ -179,7 +182,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     options.only = options.only.split(",")
     if unknown := set(options.only) - set(CASES):
         raise UsageError("unknown-name", f"{', '.join(sorted(unknown))} given; known are {', '.join(CASES)}")
-    options.threads = [at_least(1)(t) for t in options.threads.split(",")]
     return options
 
 

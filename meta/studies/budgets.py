@@ -16,11 +16,19 @@ from collections.abc import Iterator
 import numpy as np
 
 from tinytrain.backbones.load import load_backbone
-from tinytrain.base.console import at_least, guarded
+from tinytrain.base.console import guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.base.progress import ProgressLine
 from tinytrain.datasets import open_dataset, sample_episode
-from tinytrain.meta.studies.study import episodes_option, number, option, parser_of, percent, table
+from tinytrain.meta.studies.study import (
+    episodes_option,
+    number,
+    numbers,
+    option,
+    parser_of,
+    percent,
+    table,
+)
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.planner.planner import Planner
@@ -31,10 +39,6 @@ HEADINGS = ("backbone", "task", "budget", "bytes", "parameters", "cached sets", 
 
 def words(text: str) -> list[str]:
     return text.split(",")
-
-
-def numbers(text: str) -> list[int]:
-    return [at_least(1)(word) for word in words(text)]
 
 
 def parser():

@@ -23,6 +23,7 @@ from dataclasses import replace
 import numpy as np
 
 from tinytrain import kernels as kernel_table
+from tinytrain.base.console import at_least
 from tinytrain.delta.delta import Delta
 from tinytrain.drift.recent import fitted
 from tinytrain.episode.episode import Episode, Images
@@ -35,6 +36,7 @@ from tinytrain.meta.studies.study import (
     adapted,
     by_pack,
     decoded_episode,
+    names_option,
     number,
     option,
     signed,
@@ -239,7 +241,7 @@ OPTIONS = (
     *ADAPTS,
     option("--part", HEADS_PART, choices=(HEADS_PART, ADAPTED_PART)),
     number("--seeds", 20, "draws of classes and images per domain"),
-    option("--replay", "2,5", "comma-separated images per class that are remembered"),
+    names_option("--replay", "2,5", "comma-separated images per class that are remembered", at_least(1)),
     number("--way", 10, least=STEPS + 1),
     *task_options(queries=15, seed=3)[1:],
 )

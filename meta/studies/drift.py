@@ -26,6 +26,7 @@ from tinytrain.drift.recent import Recent, fitted, refitted
 from tinytrain.drift.unlabelled import UnlabelledDrift
 from tinytrain.heads.registry import find_head
 from tinytrain.kernels.blas import one_thread
+from tinytrain.meta.studies.heads import DOMAINS
 from tinytrain.meta.studies.streams import CHANGES, CLEAN, Task, pool, task
 from tinytrain.meta.studies.study import (
     TASK,
@@ -41,7 +42,6 @@ from tinytrain.meta.studies.study import (
     values_of,
 )
 
-DOMAINS = "pacs_photo,caltech101,tiny_imagenet200,fsdd_logmel,signs,leaves,glyphs"
 LENGTH, BURST, MIXED = 1000, 50, 150  # images of a stream without a change
 BEFORE, SOON = 100, 30  # images before a change of an unlabelled stream, and those in which it should be seen
 LABELLED_BEFORE, AFTER = 300, 200  # and of a labelled stream
@@ -135,7 +135,7 @@ def summary(rows: list[dict]) -> list[str]:
     """Without labels a row for each pack, with labels a row for each head and change."""
     free, lines = chosen(rows, labels="none"), []
     if free:
-        parts = [(pack, chosen(free, pack=pack)) for pack, _ in by_pack(rows)[:-1]] + [("all", free)]
+        parts = by_pack(free)
         lines += ["Without labels, streams with an alarm although nothing changed:", ""]
         body = [(name, str(len(some)), *(_false(some, k) for k in STEADY)) for name, some in parts]
         lines += [*table(("", "streams of each kind", *STEADY), body), ""]

@@ -45,6 +45,7 @@ from tinytrain.meta.studies.study import (
     chosen,
     episodes_option,
     names_option,
+    numbers,
     option,
     percent,
     table,
@@ -208,7 +209,7 @@ opened = cache(open_dataset)
 def jobs(args) -> list[dict]:
     """All of a pack first, as its embeddings are at hand; not with more shots than a pack has images for."""
     names = args.heads.split(",")
-    cells = itertools.product(args.packs.split(","), map(int, args.shots.split(",")), names)
+    cells = itertools.product(args.packs.split(","), args.shots, names)
     cells = ((p, k, head) for p, k, head in cells if _has_enough(opened(p, args.data), args, k))
     return [{"pack": pack, "shots": shots, "head": head} for pack, shots, head in cells]
 
@@ -269,7 +270,7 @@ def _mean(rows: list[dict], head: str, shots: int, packs: list[str]) -> str:
 
 OPTIONS = (
     names_option("--heads", ",".join(KNOWN), "comma-separated", find_head, *KNOWN),
-    option("--shots", "1,5,20", "comma-separated"),
+    option("--shots", "1,5,20", "comma-separated", type=numbers),
     episodes_option(100, "per pack and number of shots"),
     *(o for o in task_options(seed=4) if o[0] != "--shots"),
 )

@@ -14,10 +14,11 @@ stopped; --summary prints the figures of a log.
 
 import sys
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
-from tinytrain.base.units import parse_bytes
+from tinytrain.base.units import parse_bytes, parse_fraction
 from tinytrain.heads.registry import find_head
 from tinytrain.meta.studies.study import (
     ADAPTS,
@@ -26,10 +27,8 @@ from tinytrain.meta.studies.study import (
     Study,
     by_pack,
     decoded_episode,
-    episode_jobs,
     episodes_option,
     names_option,
-    option,
     percent,
     signed,
     table,
@@ -95,8 +94,8 @@ def _accuracy(report: Report) -> float:
 
 def forms(args) -> list[tuple[float, str]]:
     """Extents and heads of the fixed forms; those of the usual plan are always among them."""
-    asked = [(float(extent), head) for extent in args.extents.split(",") for head in args.heads.split(",")]
-    return list(dict.fromkeys([USUAL, *asked]))
+    extents = map(parse_fraction, args.extents.split(","))
+    return list(dict.fromkeys([USUAL, *product(extents, args.heads.split(","))]))
 
 
 def name_of(macs: float, extent: float, head: str) -> str:
@@ -149,12 +148,12 @@ def _points(accuracies: list[float]) -> np.ndarray:
 OPTIONS = (
     *ADAPTS,
     episodes_option(20, "per domain"),
-    option("--extents", "1", "fractions of the usual steps of the fixed forms"),
+    names_option("--extents", "1", "fractions of the usual steps of the fixed forms", parse_fraction),
     names_option("--heads", "lda", "heads of the fixed forms", find_head),
     *task_options(queries=15, seed=2),
 )
 SETTINGS = ("policy", "budget", *TASK, "extents", "heads")
-main = Study("how_much", __doc__, "mcunet-5fps", DOMAINS, run_job, summary, OPTIONS, SETTINGS, episode_jobs)
+main = Study("how_much", __doc__, "mcunet-5fps", DOMAINS, run_job, summary, OPTIONS, SETTINGS)
 
 
 if __name__ == "__main__":

@@ -24,15 +24,7 @@ from tinytrain.base.units import parse_bytes
 from tinytrain.episode.episode import Episode
 from tinytrain.meta.studies.int8_kernels import marks_of
 from tinytrain.meta.studies.scaling import all_steps
-from tinytrain.meta.studies.study import (
-    network_options,
-    number,
-    option,
-    parser_of,
-    support_alone,
-    table,
-    task_options,
-)
+from tinytrain.meta.studies.study import number, option, parser_of_turns, support_alone, table
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import CHOICES, Budget
@@ -115,15 +107,11 @@ def lines(forms: list[str], rows: list[dict], unit: str) -> list[str]:
 
 
 def parser():
-    return parser_of(
+    return parser_of_turns(
         "int8_adaptation",
         __doc__,
-        *network_options("tinytrain-small-2", "leaves"),
-        option("--forms", FORMS, "with commas (default: %(default)s)"),
-        option("--policy", "tinytrain"),
-        *task_options(),
+        FORMS,
         number("--steps", Recipe.steps, "(default: %(default)s)"),
-        number("--repeats", 7, "of every form (default: %(default)s)"),
         option("--count", None, "count instructions by this command", metavar="COMMAND"),
         option("--mark", False, "what COMMAND runs", action="store_true"),
     )

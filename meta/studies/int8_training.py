@@ -22,12 +22,10 @@ from tinytrain.meta.studies.study import (
     chosen,
     compared_with,
     each_form,
-    episodes_option,
+    form_options,
     form_table,
-    names_option,
     option,
     table,
-    task_options,
     values_of,
 )
 from tinytrain.network.network import Network
@@ -165,14 +163,12 @@ def checked(args) -> dict:
 
 
 OPTIONS = (
-    names_option("--forms", "none@1MB,float32@1MB,int8@256KB,int8@1MB", "with commas", form),
+    *form_options("none@1MB,float32@1MB,int8@256KB,int8@1MB", "with commas", form),
     option("--above", None, "compare with it in the summary (default: the first)", metavar="FORM"),
     option("--policy", "tinytrain"),
     option("--optimizer", None, "default: that of the policy", choices=sorted(OPTIMIZER_STATES)),
     option("--macs", 0.15, "fraction (default: %(default)s)", type=float),
     option("--rates", 1.0, "factor of learning rates (default: %(default)s)", type=float),
-    *task_options(),
-    episodes_option(10),
 )
 main = Study(
     "int8_training", __doc__, "tinytrain-small-2", DOMAINS, each_form(form, facts_of), summary, OPTIONS,

@@ -70,6 +70,14 @@ def wrong_labels(labels: np.ndarray, way: int, rate: float, pattern: str, rng) -
             return wrong
 
 
+def mislabelled(episode: Episode, dataset, args, rate: float, index: int) -> tuple[Episode, np.ndarray]:
+    """An episode with the fraction `rate` of its labels wrong, and of which images they are."""
+    rng = rng_for(args.seed, "wrong labels", dataset.name, args.pattern, str(rate), index)
+    right = episode.support.labels
+    labels = wrong_labels(right, args.way, rate, args.pattern, rng)
+    return replace(episode, support=replace(episode.support, labels=labels)), np.flatnonzero(labels != right)
+
+
 def with_outlier(dataset, args, kind: str, index: int) -> tuple[Episode, int]:
     """An episode without queries in which one support image is wrong, and which."""
     rng = rng_for(args.seed, "outlier", dataset.name, kind, index)
@@ -89,10 +97,7 @@ def with_outlier(dataset, args, kind: str, index: int) -> tuple[Episode, int]:
 def run_noise(network, dataset, args, rate: float, index: int) -> dict:
     """One adaptation with wrong labels: the verdict, and accuracies of what it chose between."""
     episode = decoded_episode(network, dataset, args, index)
-    rng = rng_for(args.seed, "wrong labels", dataset.name, args.pattern, str(rate), index)
-    labels = wrong_labels(episode.support.labels, args.way, rate, args.pattern, rng)
-    wrong = np.flatnonzero(labels != episode.support.labels)
-    episode = replace(episode, support=replace(episode.support, labels=labels))
+    episode, wrong = mislabelled(episode, dataset, args, rate, index)
     facts = adapted(network, episode, args, index).to_json()
     guard, a = facts["guard"], facts["accuracy"]
     suspects = [s["index"] for s in guard["suspects"]]
@@ -121,13 +126,10 @@ def run_outlier(network, dataset, args, kind: str, index: int) -> dict:
 def run_suspects(network, dataset, args, rate: float, index: int) -> dict:
     """How many images `check` names as suspects, and how many labels are wrong."""
     episode = sample_episode(dataset, args.way, args.shots, 0, args.seed, index)
-    rng = rng_for(args.seed, "wrong labels", dataset.name, args.pattern, str(rate), index)
-    labels = wrong_labels(episode.support.labels, args.way, rate, args.pattern, rng)
-    wrong = np.flatnonzero(labels != episode.support.labels)
-    found = check(network, replace(episode, support=replace(episode.support, labels=labels)))
-    named = [s.index for s in found.suspects]
-    right = len(np.intersect1d(wrong, named))
-    return {"images": len(labels), "suspects": len(named), "wrong": len(wrong), "wrong_suspects": right}
+    episode, wrong = mislabelled(episode, dataset, args, rate, index)
+    named = [s.index for s in check(network, episode).suspects]
+    right, images = len(np.intersect1d(wrong, named)), len(episode.support)
+    return {"images": images, "suspects": len(named), "wrong": len(wrong), "wrong_suspects": right}
 
 
 def jobs(args) -> list[dict]:

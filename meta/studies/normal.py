@@ -32,6 +32,7 @@ from tinytrain.meta.studies.study import (
     chosen,
     episodes_option,
     number,
+    numbers,
     option,
     percent,
     table,
@@ -86,7 +87,7 @@ def to_closest(normal: np.ndarray):
 
 
 def jobs(args) -> list[dict]:
-    pairs = product(args.packs.split(","), map(int, args.shots.split(",")))
+    pairs = product(args.packs.split(","), args.shots)
     return [{"pack": pack, "shots": k} for pack, k in pairs]
 
 
@@ -104,7 +105,7 @@ def summary(rows: list[dict]) -> list[str]:
 
 
 OPTIONS = (
-    option("--shots", "1,5,10", "images of the normal class, comma-separated"),
+    option("--shots", "1,5,10", "images of the normal class, comma-separated", type=numbers),
     number("--way", 5, "classes of an episode, one of them normal", least=2),
     episodes_option(60, "per pack and number of images"),
     number("--queries", 10, "per class", least=2),

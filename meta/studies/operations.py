@@ -27,14 +27,12 @@ from tinytrain.meta.studies.study import (
     Study,
     compared_with,
     each_form,
-    episodes_option,
     fact,
+    form_options,
     form_table,
     mean_of_packs,
-    names_option,
     option,
     read_study,
-    task_options,
 )
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
@@ -137,11 +135,9 @@ def checked(args) -> dict:
 
 OPTIONS = (
     *ADAPTS,
-    names_option("--forms", FORMS, "with commas", form),
+    *form_options(FORMS, "with commas", form),
     option("--above", None, "compare with it in the summary (default: the first)", metavar="FORM"),
     option("--before", None, "log of another version, for the summary", type=Path, metavar="LOG"),
-    *task_options(),
-    episodes_option(10),
 )
 main = Study(
     "operations", __doc__, "tinytrain-small-2", DOMAINS, each_form(form, facts_of), summary, OPTIONS,

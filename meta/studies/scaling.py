@@ -18,13 +18,20 @@ from pathlib import Path
 
 import numpy as np
 
-from tinytrain.base.console import at_least
 from tinytrain.base.errors import UsageError
 from tinytrain.base.files import write_bytes
 from tinytrain.base.svg import COLOURS, line, page
 from tinytrain.base.units import parse_bytes
 from tinytrain.meta.axes import HEIGHT, WIDTH, Frame, across, labels, mark, upwards
-from tinytrain.meta.studies.study import Study, decoded_episode, number, option, table, values_of
+from tinytrain.meta.studies.study import (
+    Study,
+    decoded_episode,
+    number,
+    numbers,
+    option,
+    table,
+    values_of,
+)
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget
@@ -56,8 +63,7 @@ COSTS = (
 
 def jobs(args) -> list[dict]:
     """A job for every task of both series, with every budget."""
-    numbers = [at_least(1)(n) for n in args.counts.split(",")]
-    tasks = dict.fromkeys([*((FIXED, n) for n in numbers), *((n, FIXED) for n in numbers)])
+    tasks = dict.fromkeys([*((FIXED, n) for n in args.counts), *((n, FIXED) for n in args.counts)])
     return [
         {"pack": pack, "budget": budget, "way": way, "shots": shots}
         for pack in args.packs.split(",")
@@ -189,7 +195,7 @@ def checked(args) -> dict:
 
 
 OPTIONS = (
-    option("--counts", COUNTS, "shots, and classes, with commas; default: %(default)s"),
+    option("--counts", COUNTS, "shots, and classes, with commas; default: %(default)s", type=numbers),
     option("--budgets", "1MB,64MB", "with commas; default: %(default)s"),
     number("--repeats", 3, "of every adaptation; default: %(default)s"),
     option("--policy", "tinytrain"),

@@ -28,13 +28,11 @@ from tinytrain.meta.studies.study import (
     Study,
     above,
     each_form,
-    episodes_option,
     fact,
+    form_options,
     form_table,
     mean_of_packs,
-    names_option,
     option,
-    task_options,
 )
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
@@ -132,10 +130,8 @@ def checked(args) -> dict:
 
 OPTIONS = (
     *ADAPTS,
-    names_option("--forms", FORMS, "with commas, the head alone first", form),
+    *form_options(FORMS, "with commas, the head alone first", form),
     option("--plot", None, "also draw the curve (SVG)", type=Path, metavar="FILE"),
-    *task_options(),
-    episodes_option(10),
 )
 main = Study(
     "seconds", __doc__, "mcunet-5fps", DOMAINS, each_form(form, facts_of), summary, OPTIONS,

@@ -33,6 +33,7 @@ from tinytrain.meta.studies.study import (
     by_pack,
     chosen,
     episodes_option,
+    numbers,
     option,
     percent,
     table,
@@ -118,8 +119,10 @@ def calibration_error(rows: list[dict]) -> tuple[float, float, float]:
 
 def jobs(args) -> list[dict]:
     """Every pack gets as many episodes with each number of shots, in the order in which they are run."""
-    shots, packs = [int(k) for k in args.shots.split(",")], args.packs.split(",")
-    return [{"pack": p, "shots": k, "episode": e} for e in range(args.episodes) for k in shots for p in packs]
+    packs = args.packs.split(",")
+    return [
+        {"pack": p, "shots": k, "episode": e} for e in range(args.episodes) for k in args.shots for p in packs
+    ]
 
 
 HEADER = (
@@ -159,7 +162,7 @@ def _line(rows: list[dict], kinds: tuple[str, ...]) -> tuple[str, ...]:
 OPTIONS = (
     *ADAPTS,
     episodes_option(24, "per pack and number of shots"),
-    option("--shots", "5,1", "comma-separated"),
+    option("--shots", "5,1", "comma-separated", type=numbers),
     *(o for o in task_options(queries=8, seed=27) if o[0] != "--shots"),
 )
 SETTINGS = ("policy", "way", "queries", "budget", "seed", "packs")

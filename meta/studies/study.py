@@ -37,6 +37,11 @@ def number(flag: str, default: int, text: str | None = None, least: int = 1) -> 
     return option(flag, default, text, type=at_least(least))
 
 
+def numbers(text: str) -> list[int]:
+    """Whole numbers of at least 1, with commas. Raises UsageError."""
+    return [at_least(1)(part) for part in text.split(",")]
+
+
 def names_option(flag: str, default: str, text: str, known: Callable[[str], object], *others: str) -> Option:
     """Names with commas. `known`, which raises UsageError, looks at each of them but the `others`."""
 
@@ -65,6 +70,11 @@ def episodes_option(count: int, text: str = "per pack") -> Option:
     return number("--episodes", count, f"{text} (default: %(default)s)")
 
 
+def form_options(forms: str, text: str, known: Callable[[str], object]) -> tuple[Option, ...]:
+    """Those of a study of `each_form`; `known` raises UsageError for what is no form."""
+    return names_option("--forms", forms, text, known), *task_options(), episodes_option(10)
+
+
 def network_options(backbone: str, packs: str) -> tuple[Option, ...]:
     return (
         option("--backbone", backbone, "model file, published checkpoint or name"),
@@ -79,6 +89,20 @@ def parser_of(name: str, text: str, *options: Option) -> Parser:
     for flag, how in options:
         p.add_argument(flag, **how)
     return p
+
+
+def parser_of_turns(name: str, text: str, forms: str, *options: Option) -> Parser:
+    """The parser of a script whose `forms` take turns to adapt to the images of `support_alone`."""
+    return parser_of(
+        name,
+        text,
+        *network_options("tinytrain-small-2", "leaves"),
+        option("--forms", forms, "with commas (default: %(default)s)"),
+        option("--policy", "tinytrain"),
+        *task_options(),
+        number("--repeats", 7, "of every one (default: %(default)s)"),
+        *options,
+    )
 
 
 def episode_jobs(args) -> Rows:

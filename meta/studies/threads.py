@@ -13,20 +13,12 @@ import sys
 import time
 
 from tinytrain.backbones.load import load_backbone
-from tinytrain.base.console import at_least, guarded
+from tinytrain.base.console import guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_bytes, parse_fraction
 from tinytrain.delta.file import encode_delta
 from tinytrain.episode.episode import Episode
-from tinytrain.meta.studies.study import (
-    network_options,
-    number,
-    option,
-    parser_of,
-    support_alone,
-    table,
-    task_options,
-)
+from tinytrain.meta.studies.study import numbers, option, parser_of_turns, support_alone, table
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget
@@ -35,11 +27,6 @@ from tinytrain.runtime.device import Device
 
 FORMS = "15%@1MB,30%@1MB"
 HEADINGS = ("form", "workers", "accumulators", "threads", "seconds", "speed-up", "training", "its speed-up")
-
-
-def numbers(text: str) -> list[int]:
-    """Numbers of threads. Raises UsageError."""
-    return [at_least(1)(part) for part in text.split(",")]
 
 
 def budget_of(form: str) -> Budget:
@@ -82,16 +69,8 @@ def lines(form: str, report: Report, found: dict[int, list[tuple]]) -> list[tupl
 
 
 def parser():
-    return parser_of(
-        "threads",
-        __doc__,
-        *network_options("tinytrain-small-2", "leaves"),
-        option("--forms", FORMS, "with commas"),
-        option("--threads", [1, 2], "with commas (default: 1,2)", type=numbers),
-        option("--policy", "tinytrain"),
-        *task_options(),
-        number("--repeats", 7, "of every number (default: %(default)s)"),
-    )
+    threads = option("--threads", "1,2", "numbers with commas (default: %(default)s)", type=numbers)
+    return parser_of_turns("threads", __doc__, FORMS, threads)
 
 
 def main(arguments: list[str] | None = None) -> int:

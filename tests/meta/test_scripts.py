@@ -31,6 +31,12 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "release": ("--episodes", "ship"),
     "pytorch.speed": ("--repeats", "load_backbone"),
 }
+LISTS = (
+    ("studies.budgets", "--way"), ("studies.budgets", "--shots"), ("studies.threads", "--threads"),
+    ("studies.scaling", "--counts"), ("studies.heads", "--shots"), ("studies.normal", "--shots"),
+    ("studies.strangers", "--shots"), ("studies.continual", "--replay"), ("studies.how_much", "--extents"),
+    ("pytorch.speed", "--threads"),
+)  # fmt: skip
 NEEDED = {"release": ["--work", "work"]}
 
 
@@ -61,6 +67,13 @@ def test_nonsense_on_the_command_line_is_a_usage_error(name, capsys):
     )
     code, line = ended(name, capsys, f"{number}s", "1")
     assert code == 2 and f"did you mean {number}?" in line
+
+
+@each("name, flag", LISTS)
+def test_a_number_of_a_list_that_is_none_is_a_usage_error(name, flag, capsys):
+    for wrong in ("x", "0", ""):
+        code, line = ended(name, capsys, flag, f"1,{wrong}")
+        assert code == 2 and line.startswith(f"tinytrain: usage: '{wrong}' is not a "), line
 
 
 @each("name", sorted(SCRIPTS.keys() - {"release", "studies.start"}))  # which open none
