@@ -18,7 +18,7 @@ from tinytrain.emit.text import array, comment, name_of
 from tinytrain.heads.calibration import TEMPERATURES, lead_fraction
 from tinytrain.heads.head import FITTING, Support
 from tinytrain.heads.registry import find_head
-from tinytrain.heads.strangers import Gauge
+from tinytrain.heads.strangers import margin
 from tinytrain.network.codes_json import written_codes
 from tinytrain.program.trained_arrays import slots
 
@@ -59,7 +59,7 @@ def _lines(device: Device, class_names: tuple[str, ...]) -> Iterator[str]:
         yield f"const uint32_t tt_delta_{name} = {at}u;"
     support, before_and_after = np.full(device.ways, device.shots, np.float32), (0, device.recipe.n_steps)
     fractions = [lead_fraction(Support(tuple, tuple, support, steps)) for steps in before_and_after]
-    margins = [_margin(device.shots, steps) for steps in before_and_after]
+    margins = [margin(device.shots > 1, steps) for steps in before_and_after]
     for name, (before, after) in (("tt_lead_fractions", fractions), ("tt_margins", margins)):
         yield f"const double {name}[2] = {{{before!r}, {after!r}}};"
     yield array("const float tt_temperatures", TEMPERATURES, "candidates")
@@ -78,14 +78,6 @@ def n_parts(device: Device) -> int:
 def delta_bytes(device: Device, class_names: tuple[str, ...]) -> int:
     """Bytes of the whole file."""
     return len(_file(device, class_names))
-
-
-def _margin(shots: int, steps: int) -> float:
-    """What the limit is lowered by, as a fraction of the lead."""
-    gauge = Gauge(lead=1.0, typical=0.0, count=int(shots > 1))
-    if shots > 1:
-        gauge.add(np.zeros(1))  # an energy of 0
-    return -gauge.limit(steps).least
 
 
 def _inside(text: str) -> bytes:

@@ -70,12 +70,16 @@ class Gauge:
 
     def limit(self, steps: int) -> Limit | None:
         """The limit after so many `steps` of training on these images; None if it would be no number."""
-        if self.lowest:
-            low = quantile(sorted(-e for e in self.lowest), self.count)
-            least = low - self.lead * (ALWAYS + TRAINED * min(steps, MOST_STEPS) / MOST_STEPS)
-        else:
-            least = self.typical - self.lead * (SINGLE if steps else SINGLE_UNTRAINED)
+        low = quantile(sorted(-e for e in self.lowest), self.count) if self.lowest else self.typical
+        least = low - self.lead * margin(bool(self.lowest), steps)
         return Limit(self.scale, least) if math.isfinite(least) else None
+
+
+def margin(left_out: bool, steps: int) -> float:
+    """What the limit is lowered by, as a fraction of the lead; `left_out`: there are images left out."""
+    if left_out:
+        return ALWAYS + TRAINED * min(steps, MOST_STEPS) / MOST_STEPS
+    return SINGLE if steps else SINGLE_UNTRAINED
 
 
 def quantile(lowest: list[float], count: int) -> float:
