@@ -19,7 +19,7 @@ from int8nets import toy8
 from tinytrain.base.safetensors import decode, encode
 from tinytrain.delta.file import load_delta
 from tinytrain.emit.device import for_one_core
-from tinytrain.emit.folder import SOURCES
+from tinytrain.emit.folder import PROJECT, SOURCES
 from tinytrain.plan.recipe import most
 from tinytrain.planner.candidates import Programs
 
@@ -71,6 +71,11 @@ def test_calls_that_come_too_early_or_are_wrong_say_so(tmp_path):
     c.tt_reset()
     assert (c.predict(images[0]), c.save(), c.tt_adapt(None)) == (NOT_READY, NOT_READY, INCOMPLETE)
     assert c.verdict(logits) == NOT_READY
+
+
+def test_what_the_header_sends_to_the_readme_for_is_explained_there():
+    sent = re.findall(r"(TT_\w+) = .*see README\.md", (SOURCES / "tinytrain.h").read_text())
+    assert sent and all(f"`{name}`" in (PROJECT / "README.md").read_text() for name in sent)
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,6 @@
 #define KEPT ((uint32_t)(TT_LOST * (TT_SUPPORT - 1u)) + 2u)
 #define LOWEST ((double *)(void *)U8(tt_arena.bytes, AT_LEFT_OUT_BEFORE)) /* (KEPT,) rising, until the guard measures */
 
-static float highest(const float *logits)
-{
-    float top = logits[0];
-
-    for (uint32_t k = 1; k < TT_WAYS; k++)
-        top = logits[k] > top ? logits[k] : top;
-    return top;
-}
-
 /* The sum of exp((logit - top) / scale) over all classes. */
 static double sum_of_powers(const float *logits, float top, double scale)
 {
@@ -32,12 +23,12 @@ static double sum_of_powers(const float *logits, float top, double scale)
 
 double tt_confidence(const float *logits, double temperature)
 {
-    return 1.0 / sum_of_powers(logits, highest(logits), temperature);
+    return 1.0 / sum_of_powers(logits, logits[tt_likeliest(logits)], temperature);
 }
 
 double tt_energy(const float *logits, double scale)
 {
-    float top = highest(logits);
+    float top = logits[tt_likeliest(logits)];
 
     return (double)top + scale * (double)tt_log((float)sum_of_powers(logits, top, scale));
 }
@@ -45,7 +36,7 @@ double tt_energy(const float *logits, double scale)
 /* Add the probability of the likeliest class at every temperature. */
 static void add_confidence(double *confidence, const float *logits)
 {
-    float top = highest(logits);
+    float top = logits[tt_likeliest(logits)];
 
     for (uint32_t t = 0; t < TT_TEMPERATURES; t++) {
         float total = 0.0f;

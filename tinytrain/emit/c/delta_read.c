@@ -84,16 +84,15 @@ static int read_number(reader *from, tt_number *number, uint8_t *next)
             if (power > 99)
                 return TT_BAD_DELTA;
         } else if (c >= '0' && c <= '9') {
+            any = 1;
             if (known == 0 && c == '0') {
                 exponent -= point;
-                any = 1;
                 continue;
             }
             digits = known < 7 ? digits * 10 + (c - '0') : digits;
             up = known == 7 ? c >= '5' : up;
             known++;
             exponent += !point;
-            any = 1;
         } else if (c == '.' && any && !point && !power_sign) {
             point = 1;
         } else if (c == 'e' && any && !power_sign) {

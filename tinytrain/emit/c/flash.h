@@ -36,7 +36,7 @@ uint32_t tt_flash_bytes(uint32_t sector);
 
 /* Load what is in use, and count the start if it is on trial. A trial that has had its starts is over: then the
  * delta before it is in use. So it is in this start if the start cannot be counted, or if what is on trial is
- * damaged. Returns TT_OK, TT_NOT_READY if there is none, TT_BAD_DELTA if none is whole, or TT_STORAGE. */
+ * damaged. Returns TT_OK, TT_NOT_READY if there is none, TT_BAD_DELTA if none is whole, TT_STORAGE or TT_ARITHMETIC. */
 int tt_flash_start(const tt_flash *flash);
 
 /* Put what was learnt on trial. Returns TT_OK, TT_NOT_READY, TT_ON_TRIAL if the one in use is on trial (confirm it

@@ -168,7 +168,8 @@ float tt_own_logit(const float *mean, const float *e, uint32_t images)
     return (float)tt_dot(weights, e, TT_EMBEDDING) + offset_of(weights, mean, images);
 }
 
-/* Without share * x x^T, where x is the deviation of the image, the inverse of S is S^-1 + gain * u u^T with u = S^-1 x. */
+/* Without share * x x^T, where x is the deviation of the image, the inverse of S is S^-1 + gain * u u^T, with
+ * u = S^-1 x. */
 void tt_as_unseen(const tt_head *head, float *logits, const float *e, int32_t label)
 {
     const double share = TT_SHOTS / (TT_SHOTS - 1.0) / (TT_FITTED / (1.0 - TT_SHRINKAGE));

@@ -62,9 +62,9 @@ int tt_add_rows(uint32_t label, tt_rows rows, void *image);
 int tt_add_image(uint32_t label, const uint8_t *pixels);
 
 /* Learn the classes; `progress` may be NULL. Returns TT_OK, a number above 0 if the adaptation is refused,
- * TT_INCOMPLETE, TT_NOT_FINITE, TT_NO_ROW or TT_ARITHMETIC. It begins with a pass over all images: if a row does not come then,
- * nothing has changed. If one does not come later, what was learnt before is gone and tt_predict returns TT_NOT_READY
- * until tt_adapt, which may be called again with the same images, tt_load or tt_flash_start. */
+ * TT_INCOMPLETE, TT_NOT_FINITE, TT_NO_ROW or TT_ARITHMETIC. It begins with a pass over all images: if a row does not
+ * come then, nothing has changed. If one does not come later, what was learnt before is gone and tt_predict returns
+ * TT_NOT_READY until tt_adapt, which may be called again with the same images, tt_load or tt_flash_start. */
 int tt_adapt(tt_progress progress);
 
 /* The class of an image, from 0 on, or TT_NOT_READY, or TT_NO_ROW, which changes nothing. `logits`, if not NULL, gets
