@@ -47,6 +47,8 @@ def measure(
     `identity` says what they are measured on. Raises InputError ``run-mismatch`` for the log of others.
     """
     parts, gains = space.parts(), known_gains(log, identity)
+    if not log.rows:
+        log.append([identity])
     done, total = 0, draw.episodes * len(parts)
     for k in range(draw.episodes):
         episode = None
@@ -79,8 +81,6 @@ def known_gains(log: Log, identity: dict) -> dict[tuple[str, int], float]:
             "run-mismatch",
             f"{log.path} was measured with another {', '.join(differing)}; name another --log",
         )
-    if not log.rows:
-        log.append([identity])
     return {(row["part"], row["episode"]): row["gain"] for row in log.rows[1:]}
 
 
