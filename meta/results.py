@@ -22,8 +22,6 @@ from tinytrain.meta.run_log import MAX_BYTES, read_log
 from tinytrain.meta.studies.study import table
 
 MADE = re.compile(r"^\[All results\]\(\.\./\.\./RESULTS\.md\)\. Measured: ([^;]+);(.+?)\.\n\n", re.M | re.S)
-
-
 rows_of = cache(read_log)
 
 

@@ -154,7 +154,7 @@ def test_options_that_change_sums_and_that_no_macro_tells_are_withstood_or_found
 ):
     if compiler not in emitted.compilers():
         pytest.skip(f"{compiler} is not installed")
-    if platform.machine() != "x86_64" and "-m" in options:
+    if platform.machine() != "x86_64" and any(word.startswith("-m") for word in options.split()):
         pytest.skip("options of x86-64")
     source, program = tmp_path / "main.c", tmp_path / "program"
     source.write_text(MAIN)
