@@ -357,3 +357,12 @@ def test_keys_with_another_name_in_version_0_2_are_there_by_both(report):
     assert {key for place in places for key in place} >= {*renamed, *map(OLD_KEYS.get, renamed)}
     assert all(place == with_old_keys(place) for place in places)
     assert not OLD_KEYS.keys() & set(OLD_KEYS.values()), "a key of one version means another in the other"
+
+
+@pytest.mark.parametrize("kind", [".txt", ".html"])
+def test_bytes_outside_of_the_budget_are_named_once_for_people(report, kind):
+    told = RENDERERS[kind](report.to_json()).lower()
+    (listed,) = [line for line in told.replace("<p", "\n").splitlines() if "not in the budget" in line]
+    for name in ("frozen weights", "working copy", "support images"):
+        assert listed.count(f"{name} ") == 1, name
+    assert "pictures" not in told

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
+from tinytrain.base.schema import OLD_KEYS
 from tinytrain.base.units import format_bytes
 from tinytrain.guard.suspects import wrong_among
 from tinytrain.report.layout import WIDTH, Command, Item, count_of, fitted, short
@@ -181,6 +182,13 @@ def _suspicious(facts: dict) -> Item | None:
 def how_often_wrong(suspects: int, images: int) -> str:
     """How many of the suspects among so many images are really wrong, as a rule."""
     return f"usually {wrong_among(suspects, images) or 'none'} wrong"
+
+
+def outside_text(memory: dict) -> str:
+    """The bytes that no budget limits, each once: keys of 0.2 stand beside those of today."""
+    rows = memory["outside"].items()
+    told = (f"{key.replace('_', ' ')} {format_bytes(n)}" for key, n in rows if key not in OLD_KEYS.values())
+    return ", ".join(told)
 
 
 def suspect_text(suspect: dict) -> str:

@@ -7,6 +7,7 @@ from tinytrain.report.conclusion import (
     conclude,
     duplicate_text,
     estimate_text,
+    outside_text,
     suspect_text,
     warnings_item,
 )
@@ -193,11 +194,10 @@ def _selection(rows: list[dict]) -> list:
 
 def _memory(facts: dict) -> list:
     m, r = facts["memory"], facts["resources"]
-    outside = ", ".join(f"{name.replace('_', ' ')} {format_bytes(n)}" for name, n in m["outside"].items())
     lines = [
         f"arena {_used(m)}" + (f", of which the delta keeps {m['delta']:,}" if "delta" in m else ""),
         f"{_both(m['paper'])} as published (16 bytes per trained weight + peak activation)",
-        f"not in the budget: {outside}",
+        f"not in the budget: {outside_text(m)}",
         f"{m['trained_parameters']:,} trained parameters, {m.get('precision', 'float32')}, "
         f"optimizer {r['optimizer']}, head {r['head']}, "
         f"{r['cached_sets']} cached sets of features",

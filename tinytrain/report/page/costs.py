@@ -7,6 +7,7 @@ from itertools import pairwise
 from tinytrain.base.page import Bar, bars, safe, section, tag
 from tinytrain.base.svg import element, fluid, percent, round_steps, text
 from tinytrain.base.units import format_bytes, format_count
+from tinytrain.report.conclusion import outside_text
 from tinytrain.report.page.arena import KINDS, OTHER, STAGES, kind_of
 
 HEIGHT = 180
@@ -68,10 +69,6 @@ def _memory(facts: dict) -> list[str]:
     budget = max(memory["budget"], 1)
     order = [kind for kind in (*KINDS, OTHER) if held[fullest][kind]]
     rows = [Bar(kind, held[fullest][kind] / budget, _both(held[fullest][kind], budget)) for kind in order]
-    outside = [
-        f"{name.replace('_', ' ').replace('pictures', 'images')} {format_bytes(n)}"
-        for name, n in memory["outside"].items()
-    ]
     told = f"The fullest stage ({STAGES[fullest]}) against the budget of {format_bytes(budget)}."
     if "delta" in memory:
         told += f" The result (delta) takes {format_bytes(memory['delta'])}."
@@ -79,7 +76,7 @@ def _memory(facts: dict) -> list[str]:
         tag("h3", f"Memory: an arena of {format_bytes(memory['arena'])}"),
         tag("p", safe(told), class_="dim"),
         bars(rows),
-        tag("p", safe(f"Not in the budget: {', '.join(outside)}."), class_="dim"),
+        tag("p", safe(f"Not in the budget: {outside_text(memory)}."), class_="dim"),
     ]
 
 
