@@ -32,7 +32,12 @@ from tinytrain.episode.imagefile import others
 from tinytrain.episode.input_facts import Skipped
 
 # Code of an error -> kind of `Skipped`.
-KINDS = {"image-unreadable": "damaged", "image-too-large": "too-large", "package-missing": "decoder"}
+KINDS = {
+    "image-unreadable": "damaged",
+    "image-too-large": "too-large",
+    "package-missing": "decoder",
+    "system": "decoder",
+}
 
 # Without `shots`, a FRACTION of each class is held out, at most MOST_HELD_OUT images, if every class has
 # ENOUGH. If that makes fewer than LEAST_HELD_OUT images, cross-validation of the support says as much.

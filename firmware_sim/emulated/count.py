@@ -77,5 +77,5 @@ def _run(*command) -> str:
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
-        raise InputError("file-kind", f"{command[0]} failed: {said[0] if said else done.returncode}")
+        raise InputError("system", f"{command[0]} failed: {said[0] if said else done.returncode}")
     return done.stdout

@@ -39,7 +39,7 @@ def write_report(
     # With a matrix, it says which packs there are, and the report what the logs lack of them.
     if not matrix and (unknown := [pack for pack in packs or () if pack not in known]):
         raise InputError(
-            "run-mismatch", f"{len(every)} records, none of pack {unknown[0]!r}; there are {', '.join(known)}"
+            "unknown-name", f"{len(every)} records, none of pack {unknown[0]!r}; there are {', '.join(known)}"
         )
     records = [
         record

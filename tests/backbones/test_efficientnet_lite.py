@@ -153,16 +153,16 @@ def test_every_truncation_is_refused():
 @pytest.mark.parametrize(
     ("code", "fact", "data"),
     [
-        ("unsupported", "but its arrays end at", DATA + b"\0"),
+        ("file-damaged", "but its arrays end at", DATA + b"\0"),
         (
-            "unsupported", "its version is not",
+            "file-damaged", "its version is not",
             DATA.replace((1001).to_bytes(2, "little"), (1002).to_bytes(2, "little"), 1),
         ),
-        ("unsupported", "its magic number is not", b"\x80\2K\1." + DATA),
-        ("unsupported", "its byte order is not", DATA.replace(b"little_endian", b"little_indian", 1)),
-        ("unsupported", "its byte order is not", DATA.replace(b"\x88", b"\x89", 1)),
+        ("file-damaged", "its magic number is not", b"\x80\2K\1." + DATA),
+        ("file-damaged", "its byte order is not", DATA.replace(b"little_endian", b"little_indian", 1)),
+        ("file-damaged", "its byte order is not", DATA.replace(b"\x88", b"\x89", 1)),
         (
-            "unsupported", "does not list the arrays",
+            "file-damaged", "does not list the arrays",
             DATA.replace(b"X\1\0\0\0" + b"0q", b"X\1\0\0\0" + b"1q", 1),
         ),
         ("file-damaged", "a broken pickle", b"no checkpoint"),

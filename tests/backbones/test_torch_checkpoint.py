@@ -153,7 +153,7 @@ GOOD = archive(b"N.")
 STORAGE = b"(\x8c\7storagectorch\nCharStorage\n\x8c\1\x30\x8c\3cpuK\4tQ."
 HOSTILE_ZIPS = [
     ("file-damaged", "a broken pickle", b"no zip at all"),
-    ("unsupported", "its magic number is not", b"\x80\2N."),
+    ("file-damaged", "its magic number is not", b"\x80\2N."),
     ("file-damaged", "no readable zip", GOOD[:-1]),
     ("file-damaged", "no readable zip", GOOD[:30]),
     ("file-damaged", "'data.pkl' is broken", GOOD.replace(b"N.", b"M.", 1)),
@@ -164,7 +164,7 @@ HOSTILE_ZIPS = [
     ("unsupported", "must be a dictionary", patched(GOOD, CENTRAL, 24, b"\xff\xff\xff\x7f")),
     ("file-damaged", "'data.pkl' is broken", patched(GOOD, CENTRAL, 20, b"\xff\xff\xff\x7f" * 2)),
     ("file-damaged", "takes more than 256 MB", archive(bytes(3 * 10**8), compression=zipfile.ZIP_DEFLATED)),
-    ("unsupported", "needs one data.pkl", archive(b"N.", {"other/data.pkl": b"N."})),
+    ("file-kind", "needs one data.pkl", archive(b"N.", {"other/data.pkl": b"N."})),
     ("unsupported", "only little-endian", archive(b"N.", {"archive/byteorder": b"big"})),
     ("file-damaged", "'data/0' is missing", archive(STORAGE, {"archive/data/1": b"abcd"})),
     ("file-damaged", "'data/0' is missing", archive(STORAGE)),

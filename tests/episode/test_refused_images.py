@@ -180,7 +180,7 @@ def test_where_no_other_process_starts_its_kinds_are_refused_and_the_others_are_
         InputError, match=r"x\.img' .*none starts here .*No such file.*save it as PNG"
     ) as caught:
         load_image(path, 32)
-    assert caught.value.code == "package-missing" and "\n" not in str(caught.value)
+    assert caught.value.code == "system" and "\n" not in str(caught.value)
 
 
 def test_the_check_counts_what_the_other_process_takes_as_reading_does(tmp_path):

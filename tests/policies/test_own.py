@@ -73,13 +73,13 @@ def test_a_matrix_compares_an_own_policy_with_others_and_runs_it_anew_when_its_f
 
 
 @pytest.mark.parametrize("text, words", [
-    ("mypaper.py:missing", "unknown-name: mypaper.py has no Policy called missing"),
-    ("mypaper.py:number", "no Policy called number, but int"),
-    ("broken.py:mine", r"broken.py cannot be executed \(ZeroDivisionError: "),
+    ("mypaper.py:missing", "unknown-name: mypaper.py has no Policy called missing; name one"),
+    ("mypaper.py:number", "unknown-name: .*no Policy called number, which is of type int"),
+    ("broken.py:mine", r"bad-value: broken.py cannot be executed \(ZeroDivisionError: "),
     ("gone.py:mine", "file-missing"),
     ("none+mypaper.py:mine", "unknown-name: mypaper.py has no HeadMethod called mine"),
-    ("none+mypaper.py:my_head", "another head is called 'lda'"),
-    ("mypaper.py:mine@0000000000000000", "has changed since the run began"),
+    ("none+mypaper.py:my_head", "bad-value: .* another head is called 'lda'"),
+    ("mypaper.py:mine@0000000000000000", "run-mismatch: .* has changed since the run began"),
 ])  # fmt: skip
 def test_what_is_no_policy_or_head_is_named(place, text, words):
     (place / "broken.py").write_text("1 / 0")

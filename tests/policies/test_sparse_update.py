@@ -106,7 +106,7 @@ def test_the_five_policies_are_the_five_sizes(network):
 
 
 def test_a_network_without_a_published_configuration_is_refused_by_name():
-    with pytest.raises(UsageError, match=r"usage: .* for toy .* take mcunet-5fps"):
+    with pytest.raises(UsageError, match=r"unsupported: .* for toy .* take mcunet-5fps"):
         planned(toy_network(), toy_episode(), policy="sparse_update")
 
 

@@ -29,7 +29,7 @@ NOT_READ = {
     "large": ("file-damaged", "{} to read; download it again"),
     "broken": ("file-damaged", "cannot be read ({}); download it again"),
     "alone": (
-        "unsupported",
+        "system",
         "is read in a process of its own, and none starts here ({}); convert it on another machine",
     ),
 }
@@ -38,7 +38,7 @@ NOT_READ = {
 def read_checkpoint(data: bytes, source: str = "file"):
     """The object in the file content `data`; its arrays are read-only views of numpy.
 
-    Raises InputError ``file-damaged``, or ``unsupported`` for a name outside the list or another content.
+    Raises InputError: ``unsupported`` (a name outside the list), ``file-kind``, ``file-damaged``, ``system``.
     """
     try:
         answer, content = confined.ask(__name__, data, NOT_READ)
@@ -91,7 +91,7 @@ def _in_zip(data: bytes):
         raise InputError("file-damaged", "no readable zip file; download it again") from None
     roots = [name.removesuffix("data.pkl") for name in names if name.endswith("/data.pkl")]
     if len(roots) != 1:
-        raise InputError("unsupported", "no PyTorch checkpoint (needs one data.pkl)")
+        raise InputError("file-kind", "no PyTorch checkpoint (needs one data.pkl)")
 
     def read(name: str) -> bytes:
         if roots[0] + name not in names:
@@ -137,7 +137,7 @@ def _in_first_form(data: bytes):
 
 
 def _wrong(what: str) -> InputError:
-    return InputError("unsupported", f"{what}; download the file again")
+    return InputError("file-damaged", f"{what}; download the file again")
 
 
 class _Unpickler(pickle.Unpickler):

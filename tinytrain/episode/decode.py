@@ -50,7 +50,7 @@ NOT_READ = {
     "large": ("image-too-large", "{} to decode; scale it down"),
     "broken": ("image-unreadable", "cannot be decoded ({}); replace or remove it"),
     "alone": (
-        "package-missing",
+        "system",
         "is of a kind that is decoded in a process of its own, and none starts here ({});"
         " save it as PNG, or as a JPEG that is not progressive",
     ),
@@ -67,7 +67,7 @@ def load_image(
 
     `name` names the image in messages; the default is the path. `box` (left, top, right, bottom), in stored
     pixels, selects a part of the image; parts of the box outside the image are ignored. Raises InputError
-    ``file-missing``, ``image-unreadable``, ``image-too-large`` or ``package-missing``.
+    ``file-missing``, ``image-unreadable``, ``image-too-large``, ``package-missing`` or ``system``.
 
     Whatever the file holds, this takes at most 256 MB of memory, not counting bytes that were given as
     `source` and, of a result of more than 256 pixels a side, what the larger one takes. Baseline JPEG and PNG

@@ -20,7 +20,7 @@ class Skipped(NamedTuple):
     """A file that was left out. `reason` has no subject: "is cut off".
 
     `kind`: "damaged", "too-large", "other-kind", "beside" the class folders, "inside" a class folder,
-    "decoder" (not installed), "placeholder", "bin" (a folder of a system), "missing" or "unreadable".
+    "decoder" (does not run here), "placeholder", "bin" (a folder of a system), "missing" or "unreadable".
     """
 
     file: str

@@ -10,7 +10,7 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
-from tinytrain.base.errors import UsageError
+from tinytrain.base.errors import InputError, UsageError, one_line
 from tinytrain.base.files import read_bytes
 from tinytrain.heads.head import HeadMethod
 from tinytrain.heads.registry import HEADS, find_head
@@ -24,10 +24,11 @@ MOST_BYTES = 2**20
 def given_policy(text: str) -> Policy:
     """The policy ``NAME`` or ``FILE.py:NAME``, with the head behind a ``+``, which is named alike.
 
-    Raises UsageError ``unknown-name``, and InputError for a missing file.
+    Raises UsageError ``unknown-name``, and InputError for a file that is missing, that cannot be executed, or
+    that has changed.
     """
     name, plus, head = text.partition("+")
-    policy = _own(name, Policy, "policy") if OWN.fullmatch(name) else find_policy(name)
+    policy = _own(name, Policy) if OWN.fullmatch(name) else find_policy(name)
     return policy.with_head(given_head(head)) if plus else policy
 
 
@@ -35,10 +36,11 @@ def given_head(text: str) -> str:
     """The name of the head ``NAME`` or ``FILE.py:NAME``, which this process knows from then on."""
     if not OWN.fullmatch(text):
         return find_head(text).name
-    method = _own(text, HeadMethod, "head")
+    method = _own(text, HeadMethod)
     if HEADS.setdefault(method.name, method) is not method:
-        told = f"{text}: another head is called {method.name!r}; give it a name of its own"
-        raise UsageError("unknown-name", told)
+        raise InputError(
+            "bad-value", f"{text}: another head is called {method.name!r}; give it a name of its own"
+        )
     return method.name
 
 
@@ -47,19 +49,19 @@ def pinned(text: str) -> str:
     return OWN.sub(lambda match: f"{match[1]}:{match[2]}@{_digest(_content(match[1]))}", text)
 
 
-def _own(text: str, kind: type, what: str):
+def _own(text: str, kind: type):
     path, name, digest = OWN.fullmatch(text).groups()
     content = _content(path)
     if digest not in (None, _digest(content)):
-        raise UsageError("unknown-name", f"{path} has changed since the run began; start it again")
+        raise InputError("run-mismatch", f"{path} has changed since the run began; start it again")
     try:
         found = getattr(_module(path, content), name, None)
     except Exception as error:
-        told = f"{path} cannot be executed ({type(error).__name__}: {error}); mend it"
-        raise UsageError("unknown-name", told) from error
+        told = f"{path} cannot be executed ({one_line(f'{type(error).__name__}: {error}', 200)}); mend it"
+        raise InputError("bad-value", told) from error
     if not isinstance(found, kind):
-        told = f"{path} has no {kind.__name__} called {name}, but {type(found).__name__}; name one"
-        raise UsageError("unknown-name", told)
+        other = "" if found is None else f", which is of type {type(found).__name__}"
+        raise UsageError("unknown-name", f"{path} has no {kind.__name__} called {name}{other}; name one")
     return found
 
 

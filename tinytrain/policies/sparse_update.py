@@ -66,7 +66,7 @@ def published(network: Network) -> tuple[Configuration, ...]:
     found = PUBLISHED.get((len(network.layers), network.n_weights))
     if found is None:
         raise UsageError(
-            "usage",
+            "unsupported",
             f"SparseUpdate has no published configuration for {network.name} ({len(network.layers)} layers, "
             f"{network.n_weights:,} weights); take mcunet-5fps, mbv2-w0.35 or proxyless-w0.3",
         )

@@ -21,7 +21,7 @@ KINDS = {
     "other-kind": "of another kind",
     "beside": "beside the folders",
     "inside": "in inner folders",
-    "decoder": "whose decoder is not installed",
+    "decoder": "that cannot be decoded here",
     "placeholder": "not downloaded",
     "bin": "called like a bin",
 }
