@@ -297,6 +297,25 @@ def test_eval_takes_folders_of_classes_single_classes_files_and_patterns(judged,
     assert judged("held", "photos")["n"] == 24
 
 
+def test_results_say_image_and_for_one_version_more_picture(judged, place, tmp_path, capsys):
+    (tmp_path / "broken.png").write_bytes(b"broken")
+    assert tt("predict", "d.safetensors", "held/ant", tmp_path / "broken.png", "--json") == 3
+    found = json.loads(capsys.readouterr().out)
+    assert found["pictures"] == found["images"] and found["images"] and found["failed"]
+    load = load_delta("d.safetensors")
+    save_delta(tmp_path / "d.safetensors", replace(load, class_names=load.class_names[::-1]))
+    assert tt("eval", tmp_path / "d.safetensors", "held", "--json") == 0
+    wrong = json.loads(capsys.readouterr().out)["wrong"]
+    assert wrong and all(
+        row["picture"] == row["image"] for row in (*found["images"], *found["failed"], *wrong)
+    )
+    assert (
+        tt("data", "export", "leaves", tmp_path / "out", "--classes", "2", "--per-class", "1", "--json") == 0
+    )
+    out = json.loads(capsys.readouterr().out)
+    assert out["pictures"] == out["images"] == 2
+
+
 def test_eval_refuses_what_has_no_class(judged, place, tmp_path):
     assert judged("-", code=2)["error"]["code"] == "usage"
     shutil.copy(place / "held" / "ant" / "9-0.png", tmp_path / "x.png")
