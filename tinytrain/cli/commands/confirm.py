@@ -26,6 +26,7 @@ def run(arguments) -> int:
     if "forgotten" in delta.report:
         if left := store.kept.counts().keys() - set(delta.class_names):
             say(f"{store.kept.path}: images of {', '.join(sorted(left))} cannot be removed", error=True)
-        text += "; the store holds nothing else that knows a forgotten class" if not left else ""
+        else:
+            text += "; the store holds nothing else that knows a forgotten class"
     print_result({"store": arguments.store, "generation": generation}, text, arguments.json)
     return 0

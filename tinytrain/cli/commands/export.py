@@ -51,16 +51,14 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> int:
     options = {"labels": arguments.labels, "float_input": arguments.float_input}
-    kind_of(arguments.out, **options)
+    kind = kind_of(arguments.out, **options)
     check_outputs(arguments.out, needed=(arguments.delta, backbone_file(arguments.backbone)))
     delta = open_delta(arguments.delta)
-    if kind_of(arguments.out) == DELTA:
+    if kind == DELTA:
         return _delta(arguments, delta)
     network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
     export(network, delta, arguments.out, **options)
-    result = _facts(arguments.out, network, delta) | {
-        "dtype": "float32" if arguments.float_input else "uint8"
-    }
+    result = _facts(arguments, network, delta)
     print_result(result, _text(result, network.name), arguments.json)
     return 0
 
@@ -76,17 +74,18 @@ def _delta(arguments, delta) -> int:
     return 0
 
 
-def _facts(path: str, network, delta) -> dict:
+def _facts(arguments, network, delta) -> dict:
     from tinytrain.delta.delta import apply
 
     return {
-        "out": path,
-        "bytes": os.path.getsize(path),
+        "out": arguments.out,
+        "bytes": os.path.getsize(arguments.out),
         "digest": apply(network, delta).digest,
         "classes": list(delta.class_names),
         "input": list(network.input.shape),
         "layers_changed": sorted({s.layer for s in delta.slices}),
         "numbers_changed": sum(s.values.size for s in delta.slices),
+        "dtype": "float32" if arguments.float_input else "uint8",
     }
 
 

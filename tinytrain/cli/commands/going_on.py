@@ -64,8 +64,10 @@ class Source:
 
         if arguments.source is None:
             return None
-        stores = {os.path.realpath(path) for path in (arguments.source, arguments.store) if path}
-        place = place_of(arguments.source) if arguments.store and len(stores) == 1 else None
+        goes_back = arguments.store and os.path.realpath(arguments.store) == os.path.realpath(
+            arguments.source
+        )
+        place = place_of(arguments.source) if goes_back else None
         delta = open_delta(arguments.source)
         network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
         return cls(delta, network, continued_policy(delta), place)

@@ -30,13 +30,12 @@ def run(arguments) -> int:
     place = changing.write(arguments, delta)
     moved = changing.kept_images(place, arguments.old)
     result = {"old": arguments.old, "new": arguments.new, "classes": list(delta.class_names), **place}
+    result["kept_images"] = moved
     items = [Item("renamed", f"{short(arguments.old)} is {short(arguments.new)} now")]
     if moved:
         kept = Store(place["store"]).kept
         kept.rename(arguments.old, arguments.new)
         items.append(Item("kept", f"{count_of(moved, 'image')} of it in {kept.path} moved to the new name"))
     items += changing.written_items(place)
-    print_result(
-        {**result, "kept_images": moved}, "\n".join(fitted(items, text_width(), None)), arguments.json
-    )
+    print_result(result, "\n".join(fitted(items, text_width(), None)), arguments.json)
     return 0
