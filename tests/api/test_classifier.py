@@ -279,7 +279,7 @@ def test_signed_and_unsigned_labels_are_whole_numbers_together(small):
 
 @pytest.mark.parametrize("images", [X[0], X[0][..., :1], np.array(3, np.uint8)])
 def test_a_single_image_is_not_taken_for_a_list_of_its_rows(fitted, images):
-    with pytest.raises(InputError, match="bad-value"):
+    with pytest.raises(InputError, match=r"bad-value: an array of .* is no list of images; give \[image\]"):
         fitted.predict(images)
 
 

@@ -165,7 +165,7 @@ def test_damaged_inputs_are_refused_for_what_is_wrong(delta, name):
 )
 def test_inputs_that_do_not_fit_the_backbone_are_refused(network, delta, layer, inputs, rows):
     bad = Slice(layer, "weight", np.zeros(1, "i4"), np.zeros((rows, 1), "f"), np.array(inputs, "i4"))
-    with pytest.raises(InputError, match="file-damaged"):
+    with pytest.raises(InputError, match=r"file-damaged: .*(input channels up to|do not fit)"):
         apply(network, replace(delta, slices=(bad,)))
 
 
@@ -186,7 +186,7 @@ def test_inputs_that_do_not_fit_the_backbone_are_refused(network, delta, layer, 
     ],
 )
 def test_updates_that_a_network_cannot_follow_are_refused(updates):
-    with pytest.raises(UsageError, match="usage"):
+    with pytest.raises(UsageError, match=r"usage: .*; correct the policy"):
         check_updates(toy("blocks"), updates)
 
 

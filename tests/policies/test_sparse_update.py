@@ -132,7 +132,7 @@ def test_rates_are_scaled_as_asked_and_only_by_a_number_above_0():
     )
     assert doubled == replace(usual, rates=tuple((2 * w, 2 * b) for w, b in usual.rates))
     for scale in (0, -1, float("nan"), float("inf")):
-        with pytest.raises(UsageError, match="usage"):
+        with pytest.raises(UsageError, match=f"usage: learning rates cannot be scaled by {scale}"):
             adapt(toy_network(), toy_episode(), policy=policy.with_rates(scale))
 
 
