@@ -100,7 +100,7 @@ def _argument(parser, action: argparse.Action, names: dict) -> Argument:
     if "=" in metavar:
         words = ()
     paths = next((kind for start, kind in PATHS.items() if metavar.startswith(start)), None)
-    if action.dest in ("policy", "data"):  # these take a path, too
+    if action.dest in ("policy", "head", "data"):  # these take a path, too
         paths = FILES
     text = parser._get_formatter()._expand_help(action).split(";")[0].split(". ")[0]
     return Argument(tuple(action.option_strings), " ".join(text.split()), action.nargs != 0, words, paths)
