@@ -75,7 +75,7 @@ def test_published_weights_let_the_order_count_and_ours_do_not():
         assert difference > least if least else difference < 1e-5
 
 
-@pytest.mark.parametrize("seed", quick(range(3), (0, 8)))
+@pytest.mark.parametrize("seed", quick(range(3)))
 @pytest.mark.parametrize("kind", ["slda", "lda", "mild-lda"])
 def test_a_stream_from_one_image_of_each_class_ends_as_lda_of_all_images(kind, seed):
     x, labels = embeddings(STREAM, SIZE, seed, WAY)
