@@ -3,6 +3,7 @@ import signal
 from weakref import WeakKeyDictionary
 
 import pytest
+from selection import pytest_addoption, pytest_collection_modifyitems, pytest_terminal_summary  # noqa: F401
 from threadpoolctl import threadpool_limits
 
 from tinytrain.base.notices import NOTICES
@@ -11,39 +12,6 @@ from tinytrain.program import checker, segment_checker
 from tinytrain.program.program import Program
 
 os.environ.pop("TINYTRAIN_PORTABLE", None)  # tests that want portable kernels start processes with them
-
-
-SKIPPED = "tinytrain/skipped"  # in pytest's cache: what the last run of quick tests lacked something for
-
-
-def pytest_addoption(parser):
-    parser.addoption(
-        "--select",
-        choices=("quick", "rest", "all"),
-        default="quick",
-        help="quick: what is not marked slow; rest: what is, and what the last quick run skipped",
-    )
-
-
-def pytest_collection_modifyitems(config, items):
-    select, named = config.getoption("select"), config.option.markexpr or any("::" in a for a in config.args)
-    if select == "all" or (select == "quick" and named):
-        return
-    skipped = set(config.cache.get(SKIPPED, ())) if select == "rest" else ()
-    is_slow = [item.get_closest_marker("slow") is not None for item in items]
-    chosen = [
-        slow or not skipped.isdisjoint((item.nodeid, item.nodeid.split("::")[0]))
-        if select == "rest"
-        else not slow
-        for item, slow in zip(items, is_slow, strict=True)
-    ]
-    config.hook.pytest_deselected(items=[item for item, keep in zip(items, chosen, strict=True) if not keep])
-    items[:] = [item for item, keep in zip(items, chosen, strict=True) if keep]
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    if config.getoption("select") == "quick" and hasattr(config, "cache"):
-        config.cache.set(SKIPPED, sorted({r.nodeid for r in terminalreporter.stats.get("skipped", ())}))
 
 
 @pytest.fixture(scope="session", autouse=True)
