@@ -151,7 +151,7 @@ def test_a_predictor_finds_the_shipped_backbone_by_the_digest_of_its_delta(place
     assert predictor(next((place / "photos" / "bee").iterdir())).name in report.delta.class_names
 
 
-@pytest.mark.parametrize(
+@each(
     "given,words",
     [
         ({}, r"no delta given; write Predictor\(delta='fruit.safetensors'\)"),

@@ -59,7 +59,7 @@ def test_verdicts_say_which_images_are_of_no_class(fitted):
     assert set(found) <= {"identified", "uncertain", "unknown"}
 
 
-@pytest.mark.parametrize(
+@each(
     "y",
     [NUMBERS, NUMBERS.astype(np.int16), LABELS, LABELS.astype(object), NUMBERS == 7],
     ids=lambda y: y.dtype,
@@ -116,7 +116,7 @@ def test_parameters_are_set_by_name_and_unknown_ones_refused():
         found.set_params(bugdet="2MB")
 
 
-@pytest.mark.parametrize("method", ["predict", "predict_proba", "score", "transform"])
+@each("method", ["predict", "predict_proba", "score", "transform"])
 def test_before_fit_it_says_so_as_scikit_learn_does(small, method):
     call = getattr(clone(small), method)
     for kind in (ValueError, AttributeError, InputError):
@@ -192,9 +192,9 @@ def test_a_table_of_one_column_is_its_images_and_one_of_more_says_what_to_give(s
             call(Table(path=paths, more=paths))
 
 
-@pytest.mark.parametrize("missing", [None, np.nan])
-@pytest.mark.parametrize("kind", [list, np.array, lambda y: np.array(y, object)])
-@pytest.mark.parametrize("labels", [LABELS, NUMBERS])
+@each("missing", [None, np.nan])
+@each("kind", [list, np.array, lambda y: np.array(y, object)])
+@each("labels", [LABELS, NUMBERS])
 def test_a_missing_label_is_no_class(small, missing, kind, labels):
     y = kind([*labels[:17].tolist(), missing])
     with pytest.raises(InputError, match=r"labels: 1 of 18 labels are missing, the first that of image 17"):
@@ -242,7 +242,7 @@ def test_more_labels_must_be_of_the_type_of_the_first(fitted):
         fitted.partial_fit(X[:2], [3, 4])
 
 
-@pytest.mark.parametrize(
+@each(
     "images,y,words",
     [
         (X, LABELS[:5], "5 labels given for 18 images"),
@@ -262,7 +262,7 @@ def test_images_and_labels_that_do_not_fit_are_refused(small, images, y, words):
         clone(small).fit(images, y)
 
 
-@pytest.mark.parametrize(
+@each(
     "first, later",
     [(NUMBERS.astype(object), ["x"]), (NUMBERS == 7, [1]), (NUMBERS, [True]), (NUMBERS, ["7"])],
 )

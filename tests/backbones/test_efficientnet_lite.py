@@ -8,6 +8,7 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
+from cases import each
 from PIL import Image
 from samepadding import same_convolution
 from toycheckpoint import legacy_file, lite_state
@@ -106,7 +107,7 @@ def test_a_file_of_the_first_form_gives_the_arrays_in_any_order_of_storages():
             np.testing.assert_array_equal(read[name], array)
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         without("_conv_stem.weight"),
@@ -150,7 +151,7 @@ def test_every_truncation_is_refused():
     assert read_checkpoint(DATA)
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "fact", "data"),
     [
         ("file-damaged", "but its arrays end at", DATA + b"\0"),
@@ -199,7 +200,7 @@ def test_what_is_no_state_is_refused():
         convert([1], "toy", "toy.pth")
 
 
-@pytest.mark.parametrize(
+@each(
     ("fact", "data"),
     [
         ("has no net.pth", wheel({"other.pth": b"x"})),

@@ -13,6 +13,7 @@ import pytest
 import toynets
 from ai_edge_litert import schema_py_generated
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from cases import each
 from commandline import tt
 from exported import colourful, largest_difference, untrained
 from onnx.reference import ReferenceEvaluator
@@ -205,8 +206,8 @@ def facts_of(data: bytes) -> tuple[str, list[str]]:
     return json.loads(facts["tinytrain.image"])["dtype"], names
 
 
-@pytest.mark.parametrize("model", [onnx_model, tflite_model])
-@pytest.mark.parametrize("float_input", [False, True])
+@each("model", [onnx_model, tflite_model])
+@each("float_input", [False, True])
 def test_every_name_in_a_file_is_there_once(model, float_input):
     networks = [toynets.toy(name) for name in toynets.ROWS]
     networks += [

@@ -5,6 +5,7 @@ import os
 import sys
 
 import pytest
+from cases import each
 from commandline import tt
 from toyfiles import write_images
 
@@ -34,18 +35,18 @@ def test_without_the_package_one_line_names_the_extra(tmp_path, monkeypatch, cap
     assert os.listdir(tmp_path) == ["a.onnx"]
 
 
-@pytest.mark.parametrize(("text", "value"), [("127.5", 127.5), ("1/127.5", 1 / 127.5), ("-1", -1), ("0", 0)])
+@each(("text", "value"), [("127.5", 127.5), ("1/127.5", 1 / 127.5), ("-1", -1), ("0", 0)])
 def test_numbers_may_be_fractions(text, value):
     assert number(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "x", "1/0", "nan", "inf", "1/2/3", "/2"])
+@each("text", ["", "x", "1/0", "nan", "inf", "1/2/3", "/2"])
 def test_a_value_that_is_not_a_number_is_a_usage_error(text):
     with pytest.raises(UsageError, match="write for example"):
         number(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "option", "words"),
     [
         ("a.pkl", ["--mean", "0"], "--mean goes with .onnx files"),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import quick
+from cases import each, quick
 
 onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
 
@@ -111,9 +111,7 @@ def test_a_second_file_that_is_missing_is_named(tmp_path):
     assert caught.value.code == "file-missing"
 
 
-@pytest.mark.parametrize(
-    "key, value", [("offset", "-1"), ("length", "x"), ("length", "9" * 30), ("offset", "²")]
-)
+@each("key, value", [("offset", "-1"), ("length", "x"), ("length", "9" * 30), ("offset", "²")])
 def test_places_that_are_no_numbers_are_refused(tmp_path, key, value):
     path = beside(model_of("separable"), tmp_path)
     model = onnx.load(path, load_external_data=False)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 
 onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
 
@@ -40,7 +41,7 @@ ENDINGS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@each("ending", ENDINGS)
 def test_embeddings_are_those_of_the_model(tmp_path, ending):
     opset, end = ENDINGS[ending]
     m, x = mobile(opset=opset)
@@ -197,16 +198,14 @@ def test_identities_shared_weights_and_constant_nodes_change_nothing(tmp_path):
     assert import_onnx(save(m.model(output), tmp_path)).network.digest == expected.digest
 
 
-@pytest.mark.parametrize(
-    "shape", [("n", 3, SIZE, SIZE), (4, 3, SIZE, SIZE), (None, None, "h", "w"), (1, 3, "h", SIZE)]
-)
+@each("shape", [("n", 3, SIZE, SIZE), (4, 3, SIZE, SIZE), (None, None, "h", "w"), (1, 3, "h", SIZE)])
 def test_a_batch_or_size_that_is_left_open_is_no_obstacle(tmp_path, shape):
     m, x = mobile()
     path = save(m.model(m.classifier(x, 16), shape), tmp_path)
     assert import_onnx(path, size=SIZE).network.input.shape == (SIZE, SIZE, 3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("side", "stride", "rule", "fits"),
     [(12, 1, "SAME_UPPER", True), (13, 2, "SAME_LOWER", True), (12, 2, "SAME_UPPER", True),
      (12, 2, "SAME_LOWER", True), (12, 1, "VALID", False)],
@@ -277,8 +276,8 @@ def test_images_whose_pixels_are_casted_to_16_bits_are_imported(tmp_path):
 
 
 # Shape of the input -> what is before the first convolution, in the order of exporters of TensorFlow.
-@pytest.mark.parametrize("shape", [(1, SIZE, 16, 3), ("n", SIZE, 16, 3), (None, SIZE, 16, 1)])
-@pytest.mark.parametrize("end", ["GlobalAveragePool", "ReduceMean"])
+@each("shape", [(1, SIZE, 16, 3), ("n", SIZE, 16, 3), (None, SIZE, 16, 1)])
+@each("end", ["GlobalAveragePool", "ReduceMean"])
 def test_images_with_channels_last_are_turned(tmp_path, shape, end):
     m, channels = Maker(seed=7), shape[3]
     each = m.constant(np.linspace(0.5, 1.5, channels, dtype=np.float32))

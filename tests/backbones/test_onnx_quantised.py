@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from cases import each
 
 onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
 runtime = pytest.importorskip("onnxruntime", reason="quantises the models that are imported")
@@ -183,7 +184,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_what_int8_programs_do_not_compute_is_refused_by_name(tmp_path, name):
     options, *words = REFUSED[name]
     message = refusal(quantised_mobile(tmp_path, **options))
@@ -232,7 +233,7 @@ BROKEN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@each("name", BROKEN)
 def test_broken_scales_are_refused(tmp_path, name):
     constant, change, words = BROKEN[name]
     assert words in refusal(changed(quantised_mobile(tmp_path), constant, change))

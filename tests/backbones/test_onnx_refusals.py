@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 
 onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
 
@@ -198,7 +199,7 @@ FEATURES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FEATURES)
+@each("name", FEATURES)
 def test_a_node_in_the_way_is_named_with_the_reason(tmp_path, name):
     make, words = FEATURES[name]
     m = Maker()
@@ -287,7 +288,7 @@ FILES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FILES)
+@each("name", FILES)
 def test_a_file_that_is_no_such_model_is_refused_by_name(tmp_path, name):
     change, code, words = FILES[name]
     assert words in refusal(changed(change), tmp_path, code)

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from cases import each
 from toycheckpoint import archive
 
 from tinytrain.backbones import pickled
@@ -29,7 +30,7 @@ def test_containers_numbers_and_scalars_of_numpy_come_back():
         assert type(found["a"][1]) is tuple and type(found["a"][0]) is int
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "builtins eval", "builtins getattr", "__builtin__ exec", "subprocess Popen", "numpy load",
@@ -77,7 +78,7 @@ def test_an_array_and_a_torch_tensor_are_rebuilt():
     assert tensor.tolist() == [[0, 1], [2, 3]]
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+@each("order", list(itertools.permutations(range(4))))
 def test_axes_of_a_tensor_may_lie_in_any_order(order):
     """Torch keeps a transposed array as it lies and writes its strides."""
     content = np.arange(1 * 3 * 4 * 5, dtype="<f4").reshape(3, 1, 5, 4)
@@ -158,7 +159,7 @@ def test_each_hostile_pickle_is_refused_for_what_is_wrong_in_one_line(name, monk
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize("name", [name for name, (code, *_) in HOSTILE.items() if code != "file-damaged"])
+@each("name", [name for name, (code, *_) in HOSTILE.items() if code != "file-damaged"])
 def test_a_hostile_pickle_runs_and_opens_nothing_where_it_is_read(name):
     events, on = set(), True
     sys.addaudithook(lambda event, _: on and events.add(event))
@@ -171,7 +172,7 @@ def test_a_hostile_pickle_runs_and_opens_nothing_where_it_is_read(name):
     assert events <= {"pickle.find_class", "builtins.id", "object.__getattr__"}
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         {"offset": 1}, {"offset": -1}, {"stride": (1, 1)}, {"stride": (2,)}, {"stride": (0, 0)},

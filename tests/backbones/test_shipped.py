@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from published import published_file
 
 from tinytrain.backbones.catalogue import BACKBONES, SHIPPED
@@ -48,7 +49,7 @@ DIGESTS = {
 }
 
 
-@pytest.mark.parametrize("name", DIGESTS)
+@each("name", DIGESTS)
 def test_the_digest_of_a_published_network_never_changes(name):
     network = load_backbone(name if not BACKBONES[name].is_published else published_file(name))
     assert network.digest == DIGESTS[name]

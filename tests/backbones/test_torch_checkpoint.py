@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import each
 from toycheckpoint import BLOCK, SIX, STEM, archive, checkpoint, convolution
 
 from tinytrain.backbones.pickled import read_checkpoint
@@ -43,7 +44,7 @@ def test_scales_and_zeros_of_activations_become_codes():
     assert int8_obstacle(network) is None
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         lambda stem, block: stem.pop("y_zero"),
@@ -130,8 +131,8 @@ class Call:
         return self.call
 
 
-@pytest.mark.parametrize("protocol", range(5))
-@pytest.mark.parametrize("wrap", [lambda bad: bad, lambda bad: {"blocks": [bad]}, lambda bad: (1, (bad,))])
+@each("protocol", range(5))
+@each("wrap", [lambda bad: bad, lambda bad: {"blocks": [bad]}, lambda bad: (1, (bad,))])
 def test_a_pickle_that_calls_the_system_is_refused_and_nothing_runs(tmp_path, protocol, wrap):
     mark = tmp_path / "ran"
     bad = wrap(Call(os.system, f"touch {mark}"))
@@ -171,7 +172,7 @@ HOSTILE_ZIPS = [
 ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "fact", "data"), HOSTILE_ZIPS, ids=[f"{i}-{row[0]}" for i, row in enumerate(HOSTILE_ZIPS)]
 )
 def test_each_hostile_zip_is_refused_for_what_is_wrong(tmp_path, code, fact, data):
@@ -227,7 +228,7 @@ def block(**changes):
     return lambda content: content["blocks"][0].update(changes)
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "change"),
     [
         ("unsupported", lambda content: content.clear()),

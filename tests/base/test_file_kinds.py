@@ -65,7 +65,7 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("name", SAID)
+@each("name", SAID)
 def test_each_kind_of_file_is_refused_in_words(place, tmp_path, name):
     path = place / name
     if not path.exists():
@@ -113,7 +113,7 @@ TYPED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TYPED)
+@each("name", TYPED)
 def test_a_mistaken_command_line_is_one_line_with_the_remedy(place, monkeypatch, capsys, name):
     monkeypatch.chdir(place)
     words, said = TYPED[name]

@@ -77,7 +77,7 @@ def test_hostile_yaml_is_refused_quickly_in_one_short_line(tmp_path, kind, name)
     assert len(str(refused.value)) < 1000 + len(str(path))
 
 
-@pytest.mark.parametrize("kind", LOADERS)
+@each("kind", LOADERS)
 def test_a_pipe_a_device_and_a_folder_are_no_yaml_files(tmp_path, kind):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", "/dev/zero", tmp_path):

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from cases import each
 from commandline import tt
 from toydevices import ONE
 from toyfiles import write_images, write_network
@@ -28,7 +29,7 @@ def options(place, *more):
     return (place / "photos", "--backbone", place / "toy.safetensors", "--budget", "400kB", *more)
 
 
-@pytest.mark.parametrize("name", list(HEADS))
+@each("name", list(HEADS))
 def test_a_head_is_asked_for_by_its_name_and_its_delta_predicts(place, name, capsys):
     out = place / f"{name}.safetensors"
     code = tt("adapt", *options(place, "--policy", "none", "--head", name, "--out", out, "--force", "--json"))

@@ -1,7 +1,7 @@
 """Corruptions of images: what each of them does, and that none writes to what it is given."""
 
 import numpy as np
-import pytest
+from cases import each
 
 from tinytrain.datasets.corruptions import CORRUPTIONS, blurred, darkened, noisy, rotated
 
@@ -12,7 +12,7 @@ def rng():
     return np.random.default_rng(1)
 
 
-@pytest.mark.parametrize("name", CORRUPTIONS)
+@each("name", CORRUPTIONS)
 def test_a_corruption_is_another_image_of_the_same_shape_and_the_same_every_time(name):
     before, change = IMAGE.copy(), CORRUPTIONS[name]
     found = change(IMAGE, rng())

@@ -3,6 +3,7 @@ import unicodedata
 
 import numpy as np
 import pytest
+from cases import each
 from PIL import Image
 
 from tinytrain.base.errors import InputError, UsageError
@@ -202,7 +203,7 @@ def test_one_class_is_refused(tmp_path):
     assert caught.value.code == "too-few-classes"
 
 
-@pytest.mark.parametrize("shots, way", [(0, None), (-1, None), (5, 1), (5, 0)])
+@each("shots, way", [(0, None), (-1, None), (5, 1), (5, 0)])
 def test_shots_and_ways_that_mean_nothing_are_a_usage_error(tmp_path, shots, way):
     with pytest.raises(UsageError):
         folder_episode(fill(tmp_path, a=1, b=1), shots=shots, way=way)

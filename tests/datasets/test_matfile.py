@@ -2,6 +2,7 @@ import base64
 
 import numpy as np
 import pytest
+from cases import each
 from targetfolders import mat_bytes
 
 from tinytrain.base.errors import InputError
@@ -32,8 +33,8 @@ def test_files_of_another_writer_are_read(tmp_path, kind):
     assert read_mat(path, "labels").tolist() == expected
 
 
-@pytest.mark.parametrize("order", "<>")
-@pytest.mark.parametrize("compressed", [False, True])
+@each("order", "<>")
+@each("compressed", [False, True])
 def test_both_byte_orders_and_columns_first(tmp_path, order, compressed):
     array = np.arange(12, dtype=np.uint8).reshape(3, 4)
     path = written(tmp_path, mat_bytes("labels", array, order, compressed))

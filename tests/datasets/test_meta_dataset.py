@@ -49,7 +49,7 @@ def test_the_test_classes_are_found_and_others_left_out(folders, name):
     assert name != "aircraft" or len(made) == 5 * 6, "images of both lists"
 
 
-@pytest.mark.parametrize("name", [n for n in TARGETS if n != "quickdraw"])
+@each("name", [n for n in TARGETS if n != "quickdraw"])
 def test_every_image_is_one_of_its_class(folders, name):
     made = open_target(name, folders)
     for i, label in enumerate(made.labels):
@@ -58,7 +58,7 @@ def test_every_image_is_one_of_its_class(folders, name):
         assert seen.shape == (8, 8, 3) and abs(int(seen[4, 4, 0]) - grey_of(class_name)) <= 3, made.names[i]
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@each("name", TARGETS)
 def test_episodes_of_both_samplers_keep_images_and_groups_apart(folders, name):
     made = open_target(name, folders)
     ids = [(made.groups[i] if made.groups is not None else i) for i in range(len(made))]

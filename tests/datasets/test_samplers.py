@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.datasets import samplers
@@ -256,7 +257,7 @@ def test_the_meta_dataset_sampler_refuses_what_is_too_small():
     assert caught.value.code == "too-few-images"
 
 
-@pytest.mark.parametrize("shots, queries", [(5, 10), (1, 1), (20, 0), (10, 10)])
+@each("shots, queries", [(5, 10), (1, 1), (20, 0), (10, 10)])
 def test_without_groups_the_draw_is_that_of_groups_of_one(shots, queries):
     alone, grouped = dataset(20, 31, 25), dataset(20, 31, 25, groups=range(76))
     for k in range(10):

@@ -8,6 +8,7 @@ import int8nets
 import numpy as np
 import pytest
 import toynets
+from cases import each
 from emitted import emit, plan_of
 
 from tinytrain.base.errors import UsageError
@@ -87,7 +88,7 @@ def test_one_gradient_is_computed_of_every_trained_array_and_none_of_others(tmp_
     assert weights and [tuple(map(int, size)) for size in products] == weights[::-1]
 
 
-@pytest.mark.parametrize(
+@each(
     ("changed", "what"),
     [
         (lambda p: replace(p, recipe=p.recipe.in_precision("int8")), "in int8, but .*float32"),

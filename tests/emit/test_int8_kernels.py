@@ -6,7 +6,7 @@ from ctypes import c_int8, c_int32, c_uint8, c_uint16, c_void_p
 import emitted
 import numpy as np
 import pytest
-from cases import quick
+from cases import each, quick
 from toynets import rng
 
 from tinytrain.emit.folder import SOURCES
@@ -119,8 +119,8 @@ def test_products_give_the_codes_of_the_oracle(c, changed, inputs, wide):
         assert {-128, 127} & set(want.ravel().tolist())
 
 
-@pytest.mark.parametrize("changed", [0, 2, 3])
-@pytest.mark.parametrize(("size", "stride"), [(3, 1), (3, 2), (5, 1), (7, 1), (7, 2)])
+@each("changed", [0, 2, 3])
+@each(("size", "stride"), [(3, 1), (3, 2), (5, 1), (7, 1), (7, 2)])
 def test_depthwise_layers_give_the_codes_of_the_oracle(c, size, stride, changed):
     """With some rows of padding above, and images that are narrower than the filter."""
     r = rng("depthwise", size, stride, changed)
@@ -163,7 +163,7 @@ def test_patches_of_images_are_those_of_the_oracle(c, rotated):
         assert found.tolist() == want.tolist()
 
 
-@pytest.mark.parametrize(("changed", "inputs"), CHANGED)
+@each(("changed", "inputs"), CHANGED)
 def test_gradients_of_inputs_are_those_of_the_oracle(c, changed, inputs):
     r = rng("gradients", changed, inputs)
     made, g = Made(r, 24, 13, changed=changed, inputs=inputs), r.standard_normal((7, 13)).astype("f")
@@ -195,8 +195,8 @@ def test_masks_are_those_of_the_oracle(c):
     assert masked.tobytes() == g.tobytes() and (g == 0).any()
 
 
-@pytest.mark.parametrize("changed", [0, 5])
-@pytest.mark.parametrize(("size", "stride"), [(3, 1), (5, 2), (7, 1)])
+@each("changed", [0, 5])
+@each(("size", "stride"), [(3, 1), (5, 2), (7, 1)])
 def test_gradients_of_depthwise_inputs_are_those_of_the_oracle(c, size, stride, changed):
     r = rng("depthwise gradients", size, stride, changed)
     made, down, across = Made(r, size * size, 21, True, changed), -(-9 // stride), -(-6 // stride)
@@ -224,7 +224,7 @@ def test_gradients_of_depthwise_weights_are_those_of_the_oracle(c, size, stride)
     assert gw == pytest.approx(want, rel=1e-4, abs=1e-4)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@each("rule", RULES)
 def test_updates_give_the_codes_of_the_oracle(c, rule):
     """Steps from far below a code to far beyond all codes, of which no weight wraps around."""
     r = rng("updates", rule)

@@ -12,7 +12,7 @@ import emitted
 import numpy as np
 import pytest
 import toynets
-from cases import quick
+from cases import each, quick
 from emitted import Library, emit, plan_of
 from int8nets import toy8
 
@@ -88,7 +88,7 @@ def learnt(tmp_path_factory):
     return c, *decode(c.save())
 
 
-@pytest.mark.parametrize(
+@each(
     ("facts", "state"),
     [
         ({"limit": {"scale": 0.5, "least": -1.0}}, 0),
@@ -110,7 +110,7 @@ def test_what_a_delta_says_of_its_head_decides_verdicts(facts, state, learnt):
     assert confidence == pytest.approx(1 / np.exp(np.array([-3, 0, -1.5, -2]) / temperature).sum(), rel=1e-6)
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new"),
     [
         (r'"scale":[^,]+', '"scale":-1.0'),

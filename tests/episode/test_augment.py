@@ -4,13 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain import kernels
 from tinytrain.base.random_streams import rng_for
 from tinytrain.episode.augment import FILL, USUAL, Augmentation, Ranges, draw
 
 SIZE = 33
-BACKENDS = pytest.mark.parametrize("backend", ["auto", "numpy"])
+BACKENDS = each("backend", ["auto", "numpy"])
 RIGHT_ANGLE = Augmentation(cosine=0.0, sine=1.0)
 
 
@@ -63,9 +64,7 @@ def test_an_enlargement_needs_no_turn():
     assert all(a.sine == 0 for a in found) and len({a.cosine for a in found}) == len(found)
 
 
-@pytest.mark.parametrize(
-    "wrong", [Ranges(-1.0), Ranges(turn=-0.1), Ranges(zoom=0.8), Ranges(zoom=np.nan), Ranges(turn=np.inf)]
-)
+@each("wrong", [Ranges(-1.0), Ranges(turn=-0.1), Ranges(zoom=0.8), Ranges(zoom=np.nan), Ranges(turn=np.inf)])
 def test_ranges_that_nothing_can_be_drawn_from_are_known(wrong):
     assert not wrong.possible and USUAL.possible and Ranges(0, 0.2, 1.3).possible
 
@@ -77,7 +76,7 @@ def test_the_usual_ranges_turn_nothing_and_further_ones_draw_the_same_flips_and_
 
 
 @BACKENDS
-@pytest.mark.parametrize("turn", [(1.0, 0.0), (0.9, 0.3)])
+@each("turn", [(1.0, 0.0), (0.9, 0.3)])
 def test_an_image_of_one_channel_becomes_what_the_same_image_in_grey_rgb_becomes(backend, turn):
     grey = np.ascontiguousarray(gradient_image()[:-4, :, :1])
     looks = {"brightness": 11.0, "saturation": 0.6, "contrast": 1.2, "cosine": turn[0], "sine": turn[1]}
@@ -118,7 +117,7 @@ def test_the_uncovered_part_of_a_rotated_image_is_filled(backend):
 
 
 @BACKENDS
-@pytest.mark.parametrize("flip", [False, True])
+@each("flip", [False, True])
 def test_flips_and_places_come_after_the_turn(flip, backend):
     turned = shown(RIGHT_ANGLE, backend)
     moved = shown(Augmentation(flip, 3, -2, cosine=0.0, sine=1.0), backend)

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases import each
 from imagefiles import encoded, jpeg_header, scene
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
@@ -13,8 +14,8 @@ from tinytrain.base.errors import InputError
 from tinytrain.episode.decode import fit, load_image
 
 
-@pytest.mark.parametrize("kind", ["PNG", "BMP", "PPM"])
-@pytest.mark.parametrize("shape", [(40, 60), (60, 40), (33, 47), (200, 300)])
+@each("kind", ["PNG", "BMP", "PPM"])
+@each("shape", [(40, 60), (60, 40), (33, 47), (200, 300)])
 def test_the_rule_is_shorter_side_bilinear_then_centre_crop(kind, shape):
     pixels = scene(shape[1], shape[0])
     size = 32
@@ -50,10 +51,8 @@ STORED = {
 }
 
 
-@pytest.mark.parametrize("orientation", [1, *STORED])
-@pytest.mark.parametrize(
-    ("stored", "kept"), [((60, 60), (20, 60)), ((90, 60), (90, 30)), ((20, 90), (20, 60))]
-)
+@each("orientation", [1, *STORED])
+@each(("stored", "kept"), [((60, 60), (20, 60)), ((90, 60), (90, 30)), ((20, 90), (20, 60))])
 def test_what_is_not_square_covers_the_centre_and_is_turned_last(orientation, stored, kept):
     """`kept` are the numbers of rows and columns in the middle that remain."""
     upright = scene(*stored[::-1])
@@ -71,8 +70,8 @@ def test_what_is_not_square_covers_the_centre_and_is_turned_last(orientation, st
         assert np.array_equal(got, fit(upright, size))
 
 
-@pytest.mark.parametrize("orientation", STORED)
-@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+@each("orientation", STORED)
+@each("kind", ["JPEG", "PNG"])
 def test_exif_rotation_is_undone(orientation, kind):
     stored = Image.fromarray(np.ascontiguousarray(STORED[orientation](scene(64, 64))))
     exif = Image.Exif()
@@ -143,9 +142,7 @@ def test_palette_images_keep_colours_and_transparency():
     assert load_image(encoded(palette, transparency=1), 6)[3, 3].tolist() == [255, 255, 255]
 
 
-@pytest.mark.parametrize(
-    "mode, kind", [("1", "PNG"), ("LA", "PNG"), ("CMYK", "JPEG"), ("L", "JPEG"), ("1", "PPM")]
-)
+@each("mode, kind", [("1", "PNG"), ("LA", "PNG"), ("CMYK", "JPEG"), ("L", "JPEG"), ("1", "PPM")])
 def test_every_other_mode_comes_out_as_rgb(mode, kind):
     white = load_image(encoded(Image.new("RGB", (20, 30), "white").convert(mode), kind), 12)
     assert white.shape == (12, 12, 3) and white.min() > 250
@@ -186,8 +183,8 @@ def test_a_box_is_cut_out_before_the_rule_of_the_square(tmp_path):
         assert caught.value.code == "image-unreadable"
 
 
-@pytest.mark.parametrize("largest", [1, 100, 255, 256, 4095, 65535])
-@pytest.mark.parametrize("kind", [2, 3, 5, 6])
+@each("largest", [1, 100, 255, 256, 4095, 65535])
+@each("kind", [2, 3, 5, 6])
 def test_a_pnm_of_any_range_of_numbers_is_read_as_pillow_reads_it(kind, largest):
     numbers = np.random.default_rng(largest).integers(0, largest + 1, (24, 24 * (3 if kind in (3, 6) else 1)))
     plain = b"# made by hand\n" + b" ".join(b"%d" % x for x in numbers.ravel()) + b"\n"
@@ -214,8 +211,8 @@ TURNED = {
 }
 
 
-@pytest.mark.parametrize("name", TURNED)
-@pytest.mark.parametrize("packed", [False, True])
+@each("name", TURNED)
+@each("packed", [False, True])
 def test_other_ways_to_say_that_a_png_is_turned_are_understood(name, packed):
     key, value = TURNED[name]
     info = PngInfo()

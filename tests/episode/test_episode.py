@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain.base.errors import InputError
 from tinytrain.episode.episode import Episode, Images
@@ -51,7 +52,7 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("case", NAMES)
+@each("case", NAMES)
 def test_class_names_that_no_delta_can_keep_are_refused_before_any_work(case):
     names, said = NAMES[case]
     with pytest.raises(InputError) as caught:

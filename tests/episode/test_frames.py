@@ -8,6 +8,7 @@ import imagefiles
 import numpy as np
 import PIL
 import pytest
+from cases import each
 from hostileframes import riff, tiff
 from imagefiles import encoded
 from PIL import Image, ImageOps, features
@@ -88,8 +89,8 @@ def test_a_transparent_gif_is_white_where_it_is():
     assert got[2, 2].tolist() == [0, 0, 255] and got[-2, 2].tolist() == [255, 255, 255]
 
 
-@pytest.mark.parametrize("options", [{}, {"lossless": True}, {"quality": 5}, {"lossless": True, "method": 0}])
-@pytest.mark.parametrize("colours", [2, 4, 16, 200])
+@each("options", [{}, {"lossless": True}, {"quality": 5}, {"lossless": True, "method": 0}])
+@each("colours", [2, 4, 16, 200])
 def test_webp_of_few_colours_and_of_many(options, colours):
     image = scene(200, 150).quantize(colours).convert("RGB")
     assert same(encoded(image, "WEBP", **options))
@@ -105,8 +106,8 @@ def test_a_webp_whose_first_frame_is_smaller_than_its_canvas():
     assert same(data)
 
 
-@pytest.mark.parametrize("compression", [None, "tiff_lzw", "tiff_deflate", "tiff_adobe_deflate", "packbits"])
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16"])
+@each("compression", [None, "tiff_lzw", "tiff_deflate", "tiff_adobe_deflate", "packbits"])
+@each("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16"])
 def test_tiff_of_every_kind(mode, compression):
     image = Image.fromarray(np.asarray(scene().convert("L")).astype(np.uint16) * 257)
     if mode != "I;16":
@@ -194,7 +195,7 @@ def test_the_orientation_is_honoured(kind, number):
     assert np.abs(load_image(data, SIZE).astype(int) - fit(np.asarray(scene(40, 40)), SIZE)).mean() < 8
 
 
-@pytest.mark.parametrize("tags, words", [
+@each("tags, words", [
     ([(258, 3, 1, 32), (339, 3, 1, 3)], "32 bits per channel"), ([(339, 3, 1, 3)], "damaged"),
     ([(262, 3, 1, 8)], "damaged"), ([(50706, 1, 4, 0)], "raw image"),
 ])  # fmt: skip
@@ -228,7 +229,7 @@ def test_heic_without_its_decoder_says_what_to_install_and_to_switch(monkeypatch
     assert caught.value.code == "package-missing"
 
 
-@pytest.mark.parametrize("content, words", [
+@each("content, words", [
     (b"", "has 0 bytes"), (bytes(600), "zeros only"), (b"\n <!DOCTYPE html><html>", "an HTML page"),
     (b"<html lang='en'>", "an HTML page"), (b"%PDF-1.4", "export its pages"),
     (b"<?xml version='1.0'?>\n<svg xmlns", "SVG drawing; export it as PNG"), (b'{"error": 404}', "is a text"),

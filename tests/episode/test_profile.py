@@ -4,6 +4,7 @@ import io
 
 import numpy as np
 import pytest
+from cases import each
 from imagefiles import encoded
 from PIL import Image, features
 from profiles import (
@@ -117,8 +118,8 @@ UNUSABLE = {
 }
 
 
-@pytest.mark.parametrize("name", UNUSABLE)
-@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+@each("name", UNUSABLE)
+@each("kind", ["PNG", "JPEG"])
 def test_a_profile_that_cannot_be_used_changes_nothing(name, kind):
     image = Image.fromarray(colours())
     plain = load_image(encoded(image, kind, quality=90), SIDE)

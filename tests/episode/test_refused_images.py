@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import each
 from imagefiles import bmp_header, encoded, jpeg_header, png_header, scene
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
@@ -16,8 +17,8 @@ from tinytrain.base.errors import InputError
 from tinytrain.episode.decode import check_image, load_image
 
 
-@pytest.mark.parametrize("header, limit", [(png_header, 61), (bmp_header, 55), (jpeg_header, 128)])
-@pytest.mark.parametrize("side", [30_000, 12_000, 60_000])
+@each("header, limit", [(png_header, 61), (bmp_header, 55), (jpeg_header, 128)])
+@each("side", [30_000, 12_000, 60_000])
 def test_a_header_that_claims_too_many_pixels_is_refused_before_anything_is_allocated(
     tmp_path, header, limit, side
 ):
@@ -31,7 +32,7 @@ def test_a_header_that_claims_too_many_pixels_is_refused_before_anything_is_allo
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kB
 
 
-@pytest.mark.parametrize("mode, limit", [("LA", 20), ("RGBA", 30), ("I;16", 30), ("RGB", 61), ("L", 61)])
+@each("mode, limit", [("LA", 20), ("RGBA", 30), ("I;16", 30), ("RGB", 61), ("L", 61)])
 def test_kinds_that_take_more_memory_to_decode_may_have_fewer_pixels(tmp_path, mode, limit):
     colour_type = {"LA": 4, "RGBA": 6, "I;16": 0, "RGB": 2, "L": 0}[mode]
     side = int((limit * 1e6) ** 0.5) + 400
@@ -61,7 +62,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@each("name", BROKEN)
 def test_a_broken_image_is_one_clean_error_that_names_it(tmp_path, name):
     path = tmp_path / "broken.jpg"
     path.write_bytes(BROKEN[name])
@@ -72,7 +73,7 @@ def test_a_broken_image_is_one_clean_error_that_names_it(tmp_path, name):
         assert "\n" not in str(caught.value) and " at 0x" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", [n for n in BROKEN if n != "no pixel data"])
+@each("name", [n for n in BROKEN if n != "no pixel data"])
 def test_the_cheap_check_finds_broken_files(tmp_path, name):
     path = tmp_path / "broken.jpg"
     path.write_bytes(BROKEN[name])
@@ -81,7 +82,7 @@ def test_the_cheap_check_finds_broken_files(tmp_path, name):
     assert caught.value.code == "image-unreadable"
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "PPM"])
+@each("kind", ["JPEG", "PNG", "BMP", "PPM"])
 def test_the_cheap_check_passes_whole_images(tmp_path, kind):
     path = tmp_path / "whole"
     path.write_bytes(encoded(Image.fromarray(scene()), kind))
@@ -94,7 +95,7 @@ def test_a_jpeg_with_a_trailer_is_whole(tmp_path):
     check_image(path)
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "PPM"])
+@each("kind", ["JPEG", "PNG", "BMP", "PPM"])
 def test_flipped_bits_never_cause_another_exception(kind):
     rng = np.random.default_rng(0)
     data = encoded(Image.fromarray(scene(40, 30)), kind)
@@ -108,9 +109,7 @@ def test_flipped_bits_never_cause_another_exception(kind):
             assert error.code in ("image-unreadable", "image-too-large")
 
 
-@pytest.mark.parametrize(
-    "make", [lambda p: None, lambda p: p.mkdir(), lambda p: os.mkfifo(p), lambda p: p.symlink_to(p)]
-)
+@each("make", [lambda p: None, lambda p: p.mkdir(), lambda p: os.mkfifo(p), lambda p: p.symlink_to(p)])
 def test_a_path_that_is_not_a_file_is_missing_and_never_blocks(tmp_path, make):
     path = tmp_path / "there.jpg"
     make(path)

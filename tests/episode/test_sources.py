@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from cases import each
 from PIL import Image
 
 from tinytrain.base.errors import InputError
@@ -59,7 +60,7 @@ def test_grey_arrays_may_have_a_channel_or_none():
     assert images_of([grey]).image(0, (SIZE, SIZE, 1)).shape == (SIZE, SIZE, 1)
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
+@each("orientation", range(1, 9))
 def test_a_pil_image_is_turned_upright_as_its_file_is(orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation
@@ -68,7 +69,7 @@ def test_a_pil_image_is_turned_upright_as_its_file_is(orientation):
         assert (read(opened) == load_image(data, SIZE)).all()
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "P", "RGBA", "LA", "CMYK", "I;16", "F"])
+@each("mode", ["1", "L", "P", "RGBA", "LA", "CMYK", "I;16", "F"])
 def test_pil_images_of_every_mode_are_read(mode):
     image = Image.fromarray(PIXELS)
     given = Image.fromarray(PIXELS[..., 0].astype(np.uint16) * 257) if mode == "I;16" else image.convert(mode)
@@ -87,7 +88,7 @@ def test_a_pil_image_that_breaks_while_it_is_read_is_named():
     assert caught.value.code == "image-unreadable" and "'image 0'" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     "item,words",
     [
         (3, "type int"),
@@ -108,7 +109,7 @@ def test_what_is_no_image_is_refused_by_what_it_is_and_what_to_give(item, words)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", ["a.png", b"bytes", 3, None])
+@each("value", ["a.png", b"bytes", 3, None])
 def test_a_list_of_images_is_no_single_value(value):
     with pytest.raises(InputError, match=r"bad-value: .* given; give a list"):
         images_of(value)

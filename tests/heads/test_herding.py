@@ -1,7 +1,7 @@
 """Herding: the embeddings of the published rule are chosen, and their mean is near that of the class."""
 
 import numpy as np
-import pytest
+from cases import each
 
 from tinytrain.heads.herding import herded
 
@@ -23,7 +23,7 @@ def by_the_book(x, count):
     return chosen
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 11])
+@each("count", [1, 2, 5, 11])
 def test_the_embeddings_are_those_of_the_published_rule(count):
     x, labels = unit(24, 8), np.tile([1, 0], 12)
     found = herded(x, labels, count)

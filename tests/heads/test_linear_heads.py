@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain import kernels
 from tinytrain.heads import cosine, lda
@@ -14,12 +15,12 @@ from tinytrain.heads.triangle import Triangle
 WAY, SIZE = 4, 12
 LABELS = np.array([0, 1, 2, 3, 0, 1, 2, 0, 1, 0], np.int32)
 SHOTS = np.bincount(LABELS)
-BACKENDS = pytest.mark.parametrize("backend", ["auto", "numpy"])
+BACKENDS = each("backend", ["auto", "numpy"])
 SHRINKAGE = {"lda": 0.7, "mild-lda": 0.95, "slda": HEADS["slda"].shrinkage}
 DIRECTIONS = ("cosine", "imprint")
-KINDS = pytest.mark.parametrize("kind", [*DIRECTIONS, *SHRINKAGE])
-DIRECTION_KINDS = pytest.mark.parametrize("kind", DIRECTIONS)
-LDA_KINDS = pytest.mark.parametrize("kind", list(SHRINKAGE))
+KINDS = each("kind", [*DIRECTIONS, *SHRINKAGE])
+DIRECTION_KINDS = each("kind", DIRECTIONS)
+LDA_KINDS = each("kind", list(SHRINKAGE))
 
 
 def embeddings(view=0):
@@ -91,7 +92,7 @@ def test_the_cosine_head_compares_with_mean_directions(kind, backend):
 
 @BACKENDS
 @LDA_KINDS
-@pytest.mark.parametrize("views", [(0,), (0, 1, 2)])
+@each("views", [(0,), (0, 1, 2)])
 def test_an_lda_head_is_the_shrunk_discriminant_of_all_views(kind, backend, views):
     x = unit(np.concatenate([embeddings(v) for v in views]).astype(float))
     labels = np.tile(LABELS, len(views))
@@ -168,7 +169,7 @@ def test_what_is_left_out_leaves_the_logit_of_a_class_with_one_image_less(kind, 
 
 
 @KINDS
-@pytest.mark.parametrize("share", [LEAD_FRACTION, 1e-3])
+@each("share", [LEAD_FRACTION, 1e-3])
 def test_the_temperature_is_a_share_of_the_lead_of_the_own_class_or_what_left_out_images_ask(
     kind, share, monkeypatch
 ):

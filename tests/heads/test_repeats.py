@@ -5,6 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain.heads.repeats import FAR, LEAST_BITS, MOST_BYTES, NEAR, Sketches, copies_among
 
@@ -47,7 +48,7 @@ def by_definition(x, labels):
     return max(0.0, np.mean(helped))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@each("seed", range(4))
 def test_the_fraction_is_that_of_the_definition(seed):
     x, labels = images(seed, burst=3, spread=2.0, frames=1.4, size=256)
     assert not copies_among(x, labels).any() and by_definition(x, labels) > 0

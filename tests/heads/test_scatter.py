@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from headdata import embeddings, fitted, in_form
 
 from tinytrain import kernels
@@ -13,8 +14,8 @@ from tinytrain.heads.scatter_head import ScatterHead
 from tinytrain.heads.triangle import packed, unpacked
 
 WAY, SIZE = 3, 40
-BACKENDS = pytest.mark.parametrize("backend", ["auto", "numpy"])
-ORDERS = pytest.mark.parametrize("seed", range(3))
+BACKENDS = each("backend", ["auto", "numpy"])
+ORDERS = each("seed", range(3))
 
 
 def around_classes(x, labels):
@@ -32,8 +33,8 @@ def streamed(x, labels, form, dtype, backend="auto"):
 
 
 @ORDERS
-@pytest.mark.parametrize("form", [WITHIN, AROUND_ALL])
-@pytest.mark.parametrize("dtype, backend, error", [("f4", "auto", 1e-5), ("f8", "numpy", 1e-12)])
+@each("form", [WITHIN, AROUND_ALL])
+@each("dtype, backend, error", [("f4", "auto", 1e-5), ("f8", "numpy", 1e-12)])
 def test_a_stream_in_any_order_has_the_scatter_of_all_embeddings(seed, form, dtype, backend, error):
     x, labels = embeddings(400)
     order = np.random.default_rng(seed).permutation(len(x))
@@ -57,7 +58,7 @@ def test_packing_a_triangle_keeps_it():
 
 
 @BACKENDS
-@pytest.mark.parametrize("n", [1, 4, 20])
+@each("n", [1, 4, 20])
 def test_few_rows_solve_as_the_matrix_they_stand_for(backend, n):
     rng = np.random.default_rng(n)
     rows, x = rng.standard_normal((n, SIZE)), rng.standard_normal((WAY, SIZE))
@@ -74,12 +75,12 @@ def test_few_rows_solve_as_the_matrix_they_stand_for(backend, n):
 
 
 SCATTERED = [name for name, method in HEADS.items() if issubclass(method.head, ScatterHead)]
-KINDS = pytest.mark.parametrize("kind", SCATTERED)
+KINDS = each("kind", SCATTERED)
 
 
 @KINDS
-@pytest.mark.parametrize("n, views", [(3, 1), (9, 1), (20, 1), (18, 3)])
-@pytest.mark.parametrize("dtype, backend, error", [("f4", "auto", 2e-4), ("f8", "numpy", 1e-9)])
+@each("n, views", [(3, 1), (9, 1), (20, 1), (18, 3)])
+@each("dtype, backend, error", [("f4", "auto", 2e-4), ("f8", "numpy", 1e-9)])
 def test_few_embeddings_give_the_head_that_their_scatter_gives(kind, n, views, dtype, backend, error):
     x, labels = embeddings(n)
     labels = np.tile(labels[: n // views], views) if views > 1 else labels
@@ -94,7 +95,7 @@ def test_few_embeddings_give_the_head_that_their_scatter_gives(kind, n, views, d
 
 
 @KINDS
-@pytest.mark.parametrize("size", [40, 41])
+@each("size", [40, 41])
 def test_the_form_is_that_with_fewer_bytes(kind, size):
     method = HEADS[kind]
     for n in range(1, 60):
@@ -106,7 +107,7 @@ def test_the_form_is_that_with_fewer_bytes(kind, size):
 
 @KINDS
 @ORDERS
-@pytest.mark.parametrize("first", [6, 60])
+@each("first", [6, 60])
 def test_updates_in_any_order_give_the_head_of_all_embeddings(kind, seed, first):
     """Whether it starts from few embeddings or from their scatter; classes that are new are among them."""
     x, labels = embeddings(200)

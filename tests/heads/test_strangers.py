@@ -15,7 +15,7 @@ from tinytrain.heads.registry import HEADS
 from tinytrain.heads.strangers import ALWAYS, LOST, MOST_STEPS, SCALE, TRAINED, Gauge, Limit, energy, quantile
 
 SIZE, WAY = 24, 5
-LINEAR = pytest.mark.parametrize("kind", ["cosine", "lda", "mild-lda"])
+LINEAR = each("kind", ["cosine", "lda", "mild-lda"])
 
 
 def unit(x):
@@ -113,7 +113,7 @@ def test_the_limit_follows_from_left_out_images_and_the_lead(kind, monkeypatch):
 
 
 @LINEAR
-@pytest.mark.parametrize("shots", [5, 20])
+@each("shots", [5, 20])
 def test_new_images_of_untrained_tasks_are_lost_as_seldom_as_promised(kind, shots):
     lost = refused = 0.0
     for seed in range(30):

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from cases import each
 from headdata import embeddings, fitted
 
 from tinytrain import kernels
@@ -11,7 +12,7 @@ from tinytrain.heads.lda import METHOD, MILD, RIDGE
 from tinytrain.heads.scatter_head import SCATTER
 from tinytrain.heads.triangle import Triangle, packed_buffers
 
-BACKENDS = pytest.mark.parametrize("backend", ["auto", "numpy"])
+BACKENDS = each("backend", ["auto", "numpy"])
 
 
 def in_square(method):
@@ -38,7 +39,7 @@ def oracle(x, labels, shrinkage):
 
 
 @BACKENDS
-@pytest.mark.parametrize("method", [METHOD, MILD], ids=lambda method: method.name)
+@each("method", [METHOD, MILD], ids=lambda method: method.name)
 def test_half_of_the_scatter_gives_the_head_of_all_of_it(backend, method):
     x, labels = embeddings(120)
     square, triangle = (fitted(form(method), x, labels, backend=backend) for form in (in_square, in_triangle))
@@ -52,7 +53,7 @@ def test_half_of_the_scatter_gives_the_head_of_all_of_it(backend, method):
 
 
 @BACKENDS
-@pytest.mark.parametrize("size", [1, 2, 7, 40])
+@each("size", [1, 2, 7, 40])
 def test_both_forms_of_a_matrix_do_the_same(backend, size):
     r = np.random.default_rng(size)
     x, y = r.standard_normal((size + 3, size)), r.standard_normal((2, size))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from kernelarrays import normal
 from toynets import rng
 
@@ -33,7 +34,7 @@ def test_gradients_of_smooth_activations_agree_with_finite_differences(name):
     np.testing.assert_allclose((gx * direction).sum(), slope(value, x, direction), rtol=1e-6)
 
 
-@pytest.mark.parametrize("height,width", [(8, 8), (7, 5), (1, 1), (2, 9)])
+@each("height,width", [(8, 8), (7, 5), (1, 1), (2, 9)])
 def test_the_gradient_of_max_pooling_agrees_with_finite_differences(height, width):
     r = rng("max", height, width)
     x, direction = (normal(r, 2, height, width, 3, dtype=np.float64) for _ in range(2))

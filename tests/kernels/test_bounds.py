@@ -8,6 +8,7 @@ import zlib
 
 import numpy as np
 import pytest
+from cases import each
 from kernelarrays import NOTHING, Guarded, Output
 from kernelcases import CASES
 
@@ -100,7 +101,7 @@ STRAYS = {
 }
 
 
-@pytest.mark.parametrize("what", STRAYS)
+@each("what", STRAYS)
 def test_a_kernel_that_strays_is_caught(what):
     r = np.random.default_rng(0)
     with pytest.raises(AssertionError):

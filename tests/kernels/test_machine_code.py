@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain.kernels.compile_cache.cache import Cache
 from tinytrain.kernels.dispatch import call_tools, machine_code
@@ -69,7 +70,7 @@ def test_kinds_tell_apart_what_numba_does_and_no_more_but_arrays_that_are_not_al
     assert kinds_of([swapped]) != kinds_of([usual]) and described([swapped]) != described([usual])
 
 
-@pytest.mark.parametrize("value", ["text", None, 1j, np.complex64(1), [1]])
+@each("value", ["text", None, 1j, np.complex64(1), [1]])
 def test_anything_but_arrays_and_numbers_is_refused(value):
     with pytest.raises(TypeError, match="arrays and numbers"):
         packer([value])

@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+from cases import each
 from kernelarrays import Output, layouts
 from kernelcases import CASES
 from toynets import rng
@@ -59,7 +60,7 @@ def test_compiled_kernels_are_called_natively_here():
     assert native_support()["kernels"]
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
+@each("name", sorted(CASES))
 def test_every_kernel_gives_the_same_bits_in_a_native_sequence(compiled, name):
     arguments, outputs = CASES[name](rng("stretch", name)), []
     for together in (False, True):

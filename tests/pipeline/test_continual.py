@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from toydevices import ONE
 from toyfiles import write_images, write_network
 from toyreplay import new_images, stored
@@ -241,7 +242,7 @@ REPLAYS = {
 }
 
 
-@pytest.mark.parametrize("name", REPLAYS)
+@each("name", REPLAYS)
 def test_a_malformed_replay_memory_is_refused_for_what_is_wrong(delta, name):
     damage, said = REPLAYS[name]
     tensors, metadata = decode(encode_delta(delta))

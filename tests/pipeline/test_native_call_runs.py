@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain.kernels.dispatch.native_calls import join_native
 from tinytrain.pipeline.adapt import adapt
@@ -13,7 +14,7 @@ from tinytrain.runtime.device import Device
 pytest.importorskip("numba")
 
 
-@pytest.mark.parametrize("policy", ["tinytrain", "trady", "full", "tinytl"])
+@each("policy", ["tinytrain", "trady", "full", "tinytl"])
 def test_an_adaptation_has_the_same_bits_with_python_between_the_calls(monkeypatch, policy):
     network, episode, made, results = toy_network(), toy_episode(shots=3), [], []
     for way in (join_native, list):

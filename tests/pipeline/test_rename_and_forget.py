@@ -122,7 +122,7 @@ def test_without_a_class_the_logits_of_the_others_are_what_they_were(name):
         assert not np.shares_memory(values, found.tensors()[key]), "it is a copy"
 
 
-@pytest.mark.parametrize(
+@each(
     "head, trains, left",
     [
         ("cosine", False, []),

@@ -48,7 +48,7 @@ def same(one, other) -> bool:
     return all(np.array_equal(a, b) for a, b in zip(weights(one), weights(other), strict=True))
 
 
-@pytest.mark.parametrize("seconds", [0.01, 0.06, 0.08, 10])
+@each("seconds", [0.01, 0.06, 0.08, 10])
 def test_the_same_seed_and_clock_give_the_same_bytes(seconds):
     one, other = timed(seconds), timed(seconds)
     assert encode_delta(one.delta) == encode_delta(other.delta) and one.plan == other.plan

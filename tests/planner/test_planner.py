@@ -23,7 +23,7 @@ from tinytrain.program.ticks import BACKWARD
 
 NETWORK = toy_network()
 TASKS = (TaskShape(12, 3, 15), TaskShape(120, 8, 40))
-EVERY = pytest.mark.parametrize("name", list(POLICIES))
+EVERY = each("name", list(POLICIES))
 
 
 def scores_of(policy, network=NETWORK, seed=0):
@@ -86,7 +86,7 @@ def test_only_bytes_that_are_left_are_spent_on_transposed_gradients():
         assert ("transpose" in {c.kernel for s in program.segments.values() for c in s.calls}) == transposes
 
 
-@EVERY
+@pytest.mark.parametrize("name", list(POLICIES))
 @pytest.mark.parametrize("task", TASKS)
 def test_a_plan_is_never_a_byte_over_the_budget_and_a_refusal_names_one_that_works(name, task):
     """One byte less than the named budget is refused as well."""
@@ -121,7 +121,7 @@ def test_the_smallest_budget_does_not_depend_on_what_is_measured(name):
     assert len(sizes) == 1
 
 
-@pytest.mark.parametrize("name", [n for n, p in POLICIES.items() if p.inspects])
+@each("name", [n for n, p in POLICIES.items() if p.inspects])
 def test_a_probe_that_does_not_fit_measures_fewer_layers_and_the_named_budget_includes_it(name):
     policy = POLICIES[name]
     wanted = policy.inspects(NETWORK)
@@ -137,7 +137,7 @@ def test_a_probe_that_does_not_fit_measures_fewer_layers_and_the_named_budget_in
 
 
 @pytest.mark.slow
-@EVERY
+@pytest.mark.parametrize("name", list(POLICIES))
 def test_a_larger_budget_never_takes_anything_away(name):
     """Of views or workers, while the policy does not look at the budget and the optimizer is the least."""
     policy = POLICIES[name]
@@ -169,8 +169,8 @@ def kept_in(policy, task, memory, scores):
 
 
 @EVERY
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("kind", ["sensible", "everything"])
+@each("task", TASKS)
+@each("kind", ["sensible", "everything"])
 def test_the_budget_said_to_keep_the_selection_or_everything_keeps_it(name, task, kind):
     """It is the smallest one unless the policy itself asks for less where there is less."""
     policy = POLICIES[name]
@@ -229,8 +229,8 @@ def test_a_step_has_room_for_every_class(task):
 
 
 @EVERY
-@pytest.mark.parametrize("macs", [0.05, 0.15, 0.3])
-@pytest.mark.parametrize("mode", ["mean", "sample"])
+@each("macs", [0.05, 0.15, 0.3])
+@each("mode", ["mean", "sample"])
 def test_the_mac_budget_is_kept(name, macs, mode):
     policy = POLICIES[name]
     budget = Budget(10**6, macs, mode)
@@ -281,7 +281,7 @@ def test_a_program_s_arena_is_the_end_of_its_last_buffer_and_its_table_is_comple
 
 
 @EVERY
-@pytest.mark.parametrize("memory", [1, 24_000, 60_000, 10**7])
+@each("memory", [1, 24_000, 60_000, 10**7])
 def test_every_candidate_is_placed_once(monkeypatch, name, memory):
     """Whatever is asked about one task: whether it fits, by how much not, the plan, its program."""
     placed = []

@@ -48,8 +48,8 @@ def delta(network):
     return adapt(network, toy_episode(), Budget(2**22), POLICY, force=True).delta
 
 
-@pytest.mark.parametrize("step", ["both", "constant"])
-@pytest.mark.parametrize("micro", [1, 4])
+@each("step", ["both", "constant"])
+@each("micro", [1, 4])
 def test_the_gradient_of_a_slice_equals_the_oracle(step, micro):
     network = toy("blocks")
     made, _ = step_gradients(network, recipe(SLICES, step=step), micro=micro)
@@ -148,7 +148,7 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("name", DAMAGES)
+@each("name", DAMAGES)
 def test_damaged_inputs_are_refused_for_what_is_wrong(delta, name):
     damage, fact = DAMAGES[name]
     tensors, metadata = decode(encode_delta(delta))

@@ -21,7 +21,7 @@ from tinytrain.policies.registry import find_policy
 
 NETWORK = toy_network()
 TASK = TaskShape(12, 3)
-EVERY = pytest.mark.parametrize("name", list(POLICIES))
+EVERY = each("name", list(POLICIES))
 LAST = len(NETWORK.layers) - 1
 
 
@@ -40,7 +40,7 @@ def chosen(name, share=1.0, macs=0.5, seed=0, memory=10**6):
 
 
 @EVERY
-@pytest.mark.parametrize("share", [1.0, 0.5, 0.1, 0.0])
+@each("share", [1.0, 0.5, 0.1, 0.0])
 def test_a_selection_is_in_layer_order_with_distinct_channels_and_a_rate_for_each(name, share):
     recipe = chosen(name, share)
     layers = [u.layer for u in recipe.updates]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from published import published_network
 from toydevices import ONE
 
@@ -61,7 +62,7 @@ def test_it_trains_every_bias_and_every_module_and_no_weight_of_a_layer():
     assert behind == list(range(count, len(NETWORK.all_layers))) and len(behind) == 6
 
 
-@pytest.mark.parametrize("share", [0.9, 0.6, 0.3, 0.1])
+@each("share", [0.9, 0.6, 0.3, 0.1])
 def test_less_memory_freezes_the_first_layers_with_the_modules_of_their_blocks(share):
     recipe = tinytl.recipe(NETWORK, None, Budget(), TaskShape(12, 3), share)
     first, count = recipe.updates[0].layer, len(NETWORK.layers)
@@ -85,8 +86,8 @@ def test_the_network_of_the_file_predicts_like_the_report(report, tmp_path):
     np.testing.assert_array_equal(logits.argmax(axis=1), report.answers.after)
 
 
-@pytest.mark.parametrize("part", ["weight", "bias"])
-@pytest.mark.parametrize("layer", [0, 1])
+@each("part", ["weight", "bias"])
+@each("layer", [0, 1])
 def test_a_delta_with_a_part_of_a_module_is_refused(report, part, layer):
     index = NETWORK.possible_modules[1].index + layer
     kept = tuple(s for s in report.delta.slices if (s.layer, s.part) != (index, part))

@@ -105,7 +105,7 @@ def test_two_live_buffers_in_the_same_bytes_are_refused():
         check_program(replace(made, layout=replace(made.layout, offsets=offsets)))
 
 
-@pytest.mark.parametrize("name", ["prototypes", "labels", "trained parameters", "embeddings of queries"])
+@each("name", ["prototypes", "labels", "trained parameters", "embeddings of queries"])
 def test_a_buffer_that_dies_too_early_is_refused(name):
     made = program()
     with pytest.raises(ProgramError, match=f"{name} (outside of its lifetime|before it is written)"):
@@ -121,7 +121,7 @@ def test_a_workspace_too_small_for_its_segment_is_refused():
         check_program(replace(made, buffers=buffers, layout=replace(made.layout, intervals=intervals)))
 
 
-@pytest.mark.parametrize("name", ["cache", "start", "loss", "gradients"])
+@each("name", ["cache", "start", "loss", "gradients"])
 def test_a_program_without_one_of_its_stages_is_refused(name):
     made = program(resources=Resources(4, 2, 2, 9, 9))
     stages = tuple(stage for stage in made.stages if stage.name != name)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from toynets import (
     ROWS,
     WIDE,
@@ -31,13 +32,13 @@ from tinytrain.program.calls import Bias, View, Weight
 from tinytrain.program.trained_arrays import slots
 from tinytrain.runtime import bind as binding
 
-NETWORKS = pytest.mark.parametrize("name", list(ROWS))
+NETWORKS = each("name", list(ROWS))
 CHAINS = pytest.mark.parametrize("name", ["blocks", "headed"])  # what a layer reads is what the last one gave
 CANARY = 0xA5
 
 
 @NETWORKS
-@pytest.mark.parametrize("tile_bytes", [1, 700, 3000, 56_000])
+@each("tile_bytes", [1, 700, 3000, 56_000])
 def test_fused_blocks_equal_the_whole_and_the_oracle(monkeypatch, name, tile_bytes):
     limit_row_tiles(monkeypatch, tile_bytes)
     assert_forward_equals_oracle(toy(name))
@@ -75,7 +76,7 @@ def test_a_forward_pass_computes_every_row_once(monkeypatch, name):
 
 
 @NETWORKS
-@pytest.mark.parametrize("key", range(12))
+@each("key", range(12))
 def test_backward_macs_are_those_of_the_plan(name, key):
     network, n = toy(name), 1 + key % 3
     updates = random_updates(network, key)
@@ -147,14 +148,14 @@ def test_no_call_writes_to_weights_or_biases(name):
 
 
 @NETWORKS
-@pytest.mark.parametrize("key", range(4))
+@each("key", range(4))
 def test_gradients_of_one_pass_equal_the_oracle(name, key):
     network, n = toy(name), 1 + key % 2
     updates = everything(network) if key == 0 else random_updates(network, key)
     assert_gradients_equal_oracle(network, updates, n)
 
 
-@pytest.mark.parametrize("n, row_tile, times", [(1, 56_000, 1), (2, 56_000, 1), (3, 56_000, 0), (1, None, 0)])
+@each("n, row_tile, times", [(1, 56_000, 1), (2, 56_000, 1), (3, 56_000, 0), (1, None, 0)])
 def test_with_room_the_gradient_behind_few_positions_and_many_weights_is_computed_transposed(
     n, row_tile, times
 ):
@@ -163,7 +164,7 @@ def test_with_room_the_gradient_behind_few_positions_and_many_weights_is_compute
     assert sum(call.kernel == "transpose" for call in segment.calls) == times
 
 
-KINDS = pytest.mark.parametrize("name", [*ROWS, "modules", "wide"])
+KINDS = each("name", [*ROWS, "modules", "wide"])
 
 
 def made(name):

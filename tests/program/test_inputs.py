@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from toynets import images_of, toy
 from toysegments import assert_forward_equals_oracle, assert_gradients_equal_oracle, backward_segment
 
@@ -20,11 +21,11 @@ SPECS = {
     "three channels, not square": InputSpec((13, 20, 3), mean=MEAN, scale=SCALE),
     "rotated": InputSpec((13, 20, 3), mean=MEAN, scale=SCALE, rotated=True),
 }
-EACH = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+EACH = each("spec", SPECS.values(), ids=SPECS)
 
 
 @EACH
-@pytest.mark.parametrize("name", ["blocks", "headed"])
+@each("name", ["blocks", "headed"])
 def test_embeddings_equal_the_oracle(spec, name):
     assert_forward_equals_oracle(toy(name, spec=spec))
 

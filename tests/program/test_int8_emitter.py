@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import quick
+from cases import each, quick
 from int8nets import backward8, forward8, gradients8, run8, surrogate, toy8, walk
 from integernet import Integers
 from oracle import Oracle
@@ -63,10 +63,8 @@ def test_gradients_equal_the_oracle(name, row_tile, n):
     assert_gradients_equal_the_oracle(network, everything(network), n, row_tile)
 
 
-@pytest.mark.parametrize("rotated", [False, True])
-@pytest.mark.parametrize(
-    "mean, scale", [((128.0, 128.0, 128.0), (0.01,) * 3), ((120.3, 110.1, 99.7), (0.02, 0.018, 0.016))]
-)
+@each("rotated", [False, True])
+@each("mean, scale", [((128.0, 128.0, 128.0), (0.01,) * 3), ((120.3, 110.1, 99.7), (0.02, 0.018, 0.016))])
 def test_the_gradient_of_the_first_layer_is_that_of_the_codes_of_pixels(rotated, mean, scale):
     """Whatever the input is: with means of their own, pixels are rounded to codes of 12 bits."""
     network = toy8("blocks")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import each
 from oracle import Oracle, fisher, gradients
 from toynets import (
     SIZE,
@@ -236,7 +237,7 @@ def test_fisher_information_sees_the_modules_of_a_network(name):
     assert all(relative(found.fisher[i], want[i]) < 1e-4 for i in inspected)
 
 
-@pytest.mark.parametrize(
+@each(
     "spoil",
     [
         lambda u: u[:1],

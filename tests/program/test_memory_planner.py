@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain.program import memory_planner as arena
 from tinytrain.program.memory_planner import ALIGNMENT, Interval, Layout, aligned, check, lower_bound, place
@@ -45,7 +46,7 @@ def test_what_first_fit_leaves_above_the_bound_is_tried_again(monkeypatch):
     assert place(intervals).nbytes == 9 * ALIGNMENT
 
 
-@pytest.mark.parametrize(
+@each(
     "offsets, total, text",
     [
         ((0, 0), 128, "overlap"),

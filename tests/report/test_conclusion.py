@@ -158,7 +158,7 @@ next        tinytrain predict fruit.safetensors new.jpg
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("named, wrong", [(1, "none"), (6, "none"), (10, "4"), (23, "17")])
+@each("named, wrong", [(1, "none"), (6, "none"), (10, "4"), (23, "17")])
 def test_of_100_right_images_6_are_suspects_too(named, wrong):
     assert how_often_wrong(named, 100) == f"usually {wrong} wrong"
 
@@ -216,7 +216,7 @@ def test_without_training_there_is_no_before():
     assert lines[1] == "kept        only the head was fitted, no weight was trained"
 
 
-@pytest.mark.parametrize(
+@each(
     "difference, words",
     [
         ([0.02, 0.06, 0.16], "6 points better"),

@@ -235,7 +235,7 @@ def test_a_page_stays_small_however_many_classes_and_images_there_are(way, shots
         assert re.search(r"and [\d,]+ more\n", page.text)
 
 
-@pytest.mark.parametrize("shape", [(128, 128, 3), (64, 200, 1), (10, 10, 3), (300, 20, 2)])
+@each("shape", [(128, 128, 3), (64, 200, 1), (10, 10, 3), (300, 20, 2)])
 def test_a_thumbnail_is_a_small_jpeg_of_the_same_proportions(shape):
     image = np.zeros(shape, np.uint8)
     uri = data_uri(image)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from oracle import Oracle, fisher, prototype_loss
 from toynets import ROWS, relative, toy
 from toyplans import planned
@@ -21,7 +22,7 @@ from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.fisher import measure_fisher
 from tinytrain.runtime.stage_runner import Source
 
-NETWORKS = pytest.mark.parametrize("name", list(ROWS))
+NETWORKS = each("name", list(ROWS))
 
 
 def scores(network, inspected, view=1, backend="auto"):
@@ -35,7 +36,7 @@ def cuts(network):
 
 
 @NETWORKS
-@pytest.mark.parametrize("view", [0, 1])
+@each("view", [0, 1])
 def test_fisher_information_equals_its_definition_at_every_depth(name, view):
     """Clean prototypes held constant, each image in one view as its own pseudo-query."""
     network = toy(name)

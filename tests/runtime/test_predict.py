@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.safetensors import decode
@@ -114,8 +115,8 @@ def test_extending_in_two_goes_is_extending_at_once(network, report):
         assert twice.means == pytest.approx(at_once.means, abs=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["slda", "ridge", "imprint", "cosine"])
-@pytest.mark.parametrize("shots", [6, 40])
+@each("kind", ["slda", "ridge", "imprint", "cosine"])
+@each("shots", [6, 40])
 def test_adding_images_is_adapting_to_all_of_them(network, kind, shots):
     """For heads of clean images: augmented views are drawn anew when images are added.
 

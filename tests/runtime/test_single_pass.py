@@ -115,7 +115,7 @@ def test_gradients_do_not_depend_on_workers_and_batches(how, sets):
     assert relative(got.gradients[0], want.gradients[0]) < 1e-5
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "applies"),
     [
         ({}, True),

@@ -24,7 +24,7 @@ def test_the_caller_and_every_thread_work_at_once():
     workers.close()
 
 
-@pytest.mark.parametrize("threads", [0, 1, 2, 6])
+@each("threads", [0, 1, 2, 6])
 def test_any_number_of_works_is_dealt_out_in_turn(threads):
     workers, who = Workers(threads), {}
     workers.run([partial(lambda k: who.setdefault(k, threading.get_ident()), k) for k in range(5)])

@@ -32,11 +32,11 @@ from tinytrain.plan.recipe import StepOptions, Update
 from tinytrain.program.stages import Items
 from tinytrain.runtime.schedule import sampled_items
 
-NETWORKS = pytest.mark.parametrize("name", list(ROWS))
+NETWORKS = each("name", list(ROWS))
 
 
 @NETWORKS
-@pytest.mark.parametrize("step", ["both", "constant"])
+@each("step", ["both", "constant"])
 def test_the_gradient_of_a_step_equals_that_of_one_batch(name, step):
     """Image by image in two passes, through prototypes or with them held constant."""
     network = toy(name)
@@ -49,7 +49,7 @@ def test_the_gradient_of_a_step_equals_that_of_one_batch(name, step):
 
 
 @NETWORKS
-@pytest.mark.parametrize("step", ["both", "constant"])
+@each("step", ["both", "constant"])
 def test_the_oracle_equals_finite_differences(name, step):
     network = toy(name)
     oracle, other = Oracle(network), Oracle(network)
@@ -84,7 +84,7 @@ def loss_of(support, queries, temperature=10):
 
 
 @NETWORKS
-@pytest.mark.parametrize("key", range(6))
+@each("key", range(6))
 def test_sparse_gradients_are_slices_of_the_full_gradient(name, key):
     """Selected channels of every kind of layer, in any order, with and without biases."""
     network = toy(name)
@@ -95,8 +95,8 @@ def test_sparse_gradients_are_slices_of_the_full_gradient(name, key):
         assert relative(gradient_of(made, slot.layer, slot.part), part) < 1e-6
 
 
-@pytest.mark.parametrize("step", ["both", "constant"])
-@pytest.mark.parametrize("share", [0.25, 0.6])
+@each("step", ["both", "constant"])
+@each("share", [0.25, 0.6])
 def test_a_hard_fraction_runs_backward_the_images_of_highest_loss_only(share, step):
     network = toy("blocks")
     table, calls = calls_of()
@@ -110,7 +110,7 @@ def test_a_hard_fraction_runs_backward_the_images_of_highest_loss_only(share, st
     assert passes == count + (len(LABELS) if step == "both" else 0)
 
 
-@pytest.mark.parametrize("through", [[0], [3, 6], [1, 4, 8], [0, 2, 3, 4, 5, 6, 7]])
+@each("through", [[0], [3, 6], [1, 4, 8], [0, 2, 3, 4, 5, 6, 7]])
 def test_some_support_images_stand_for_the_others_of_their_class_and_for_the_other_classes(through):
     network = toy("blocks")
     made = trainer(
@@ -211,7 +211,7 @@ def test_cached_features_are_those_of_the_frozen_part_in_8_bits(sets):
 
 
 @NETWORKS
-@pytest.mark.parametrize("step", ["both", "constant"])
+@each("step", ["both", "constant"])
 def test_steps_of_plain_sgd_equal_those_of_the_oracle(name, step):
     """Every layer's gradient is taken at the old weights, then all of them move."""
     network, oracle = toy(name), Oracle(toy(name))
@@ -255,7 +255,7 @@ def test_weights_are_written_after_the_last_gradient_of_a_step():
 
 
 @NETWORKS
-@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+@each("optimizer", ["sgd", "momentum", "adam"])
 def test_trained_numbers_are_what_the_network_then_uses_and_the_rest_keeps_every_bit(name, optimizer):
     network = toy(name)
     plan = recipe(random_updates(network, optimizer), optimizer=optimizer)
@@ -278,7 +278,7 @@ def test_trained_numbers_are_what_the_network_then_uses_and_the_rest_keeps_every
 
 
 @NETWORKS
-@pytest.mark.parametrize(
+@each(
     "step, share, through",
     [
         ("both", 1.0, 1.0),

@@ -4,7 +4,7 @@ import gc
 import weakref
 
 import numpy as np
-import pytest
+from cases import each
 from int8nets import toy8
 from toydevices import ONE
 
@@ -16,8 +16,8 @@ from tinytrain.runtime.bind import FROZEN, WorkingCopy, parts_of
 from tinytrain.runtime.int8_copy import Int8Copy, working_copy
 from tinytrain.runtime.trainer import Trainer
 
-PRECISIONS = pytest.mark.parametrize("precision, kind", [("float32", WorkingCopy), ("int8", Int8Copy)])
-POLICIES = pytest.mark.parametrize("policy", ["tinytrain", "last_layer", "bias_only"])
+PRECISIONS = each("precision, kind", [("float32", WorkingCopy), ("int8", Int8Copy)])
+POLICIES = each("policy", ["tinytrain", "last_layer", "bias_only"])
 
 
 def adapted(network, policy, precision):

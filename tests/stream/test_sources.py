@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from cases import each
 from PIL import Image
 
 from tinytrain.base.errors import InputError
@@ -197,7 +198,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@each("change", CHANGES.values(), ids=CHANGES)
 def test_images_of_a_folder_that_comes_back_are_not_given_again(tmp_path, change):
     folder = tmp_path / "camera"
     for k in range(3):

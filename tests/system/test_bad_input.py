@@ -11,6 +11,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from cases import each
 from PIL import Image
 from toyfiles import write_images, write_network
 
@@ -250,7 +251,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_bad_input_is_one_line_with_its_own_exit_code(name, place, tmp_path, capsys, monkeypatch):
     command, code, words = CASES[name]
     arguments = [str(a) for a in command(place, tmp_path)]
@@ -262,7 +263,7 @@ def test_bad_input_is_one_line_with_its_own_exit_code(name, place, tmp_path, cap
     assert {path for root in (place, tmp_path) for path in root.rglob("*")} == before, "nothing was written"
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_with_json_the_same_error_is_also_the_one_object_on_stdout(
     name, place, tmp_path, capsys, monkeypatch
 ):

@@ -5,6 +5,7 @@ import json
 import os
 
 import pytest
+from cases import each
 from toyfiles import write_images, write_network
 
 from tinytrain.cli.main import main
@@ -168,8 +169,8 @@ def test_a_store_that_cannot_be_written_is_refused_before_any_work(tmp_path, cap
         assert capsys.readouterr().err.count("\n") == 1
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EACCES, errno.EDQUOT])
-@pytest.mark.parametrize("operation", ["open", "write", "fsync", "replace"])
+@each("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EACCES, errno.EDQUOT])
+@each("operation", ["open", "write", "fsync", "replace"])
 def test_a_failing_file_system_is_exit_code_6(deltas, tmp_path, monkeypatch, capsys, operation, number):
     save_delta(tmp_path / "d.safetensors", deltas[1])
     store = Store(tmp_path / "store")

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import quick
+from cases import each, quick
 from PIL import Image
 from toydevices import ONE
 
@@ -226,7 +226,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("case", ODD)
+@each("case", ODD)
 def test_an_odd_episode_ends_in_a_finite_result_or_a_named_refusal(network, case):
     make, possible = ODD[case]
     try:
@@ -254,7 +254,7 @@ IMAGES = {
 }
 
 
-@pytest.mark.parametrize("kind", IMAGES)
+@each("kind", IMAGES)
 def test_a_image_of_an_odd_kind_is_looked_at(network, tmp_path, kind):
     IMAGES[kind].save(tmp_path / "odd.png")
     episode = episode_of()

@@ -66,7 +66,7 @@ def test_what_is_wrong_in_a_row_is_named(change):
     assert said in str(refused.value) and "mine: stm32f746" in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "said"),
     [
         ("a: [", "is not YAML"),

@@ -1,12 +1,12 @@
 """The simulated flash: what each layout may leave of one un-synced write and one un-synced rename."""
 
-import pytest
+from cases import each
 
 from tinytrain.firmware_sim.flash.file_systems import LAYOUTS
 from tinytrain.firmware_sim.flash.flash import Flash
 from tinytrain.firmware_sim.flash.power_cuts import Images, some_subsets, subset_count, subsets
 
-everywhere = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
+everywhere = each("layout", LAYOUTS.values(), ids=list(LAYOUTS))
 
 
 def found(flash):

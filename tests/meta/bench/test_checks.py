@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import each
 from films import frames, order_in_the_draw
 
 from tinytrain.base.errors import InputError
@@ -35,12 +36,12 @@ def with_random_labels(episode: Episode, seed: int) -> Episode:
     return replace(episode, support=dealt(episode.support, "support"), query=dealt(episode.query, "query"))
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@each("name", SAMPLERS)
 def test_our_samplers_show_no_order(name):
     assert order_in_the_draw(SAMPLERS[name]) == []
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@each("name", SAMPLERS)
 def test_a_sampler_that_does_not_shuffle_inside_a_class_is_caught(name, monkeypatch):
     whole = samplers.shuffled
     classes = len(frames().class_names)

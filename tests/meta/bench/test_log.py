@@ -127,7 +127,7 @@ def test_a_file_beyond_the_size_of_any_log_is_not_read(tmp_path):
         assert refused.value.code == "file-kind"
 
 
-@pytest.mark.parametrize("line", ["{", "[1]", '{"pack": "signs"}', "3"])
+@each("line", ["{", "[1]", '{"pack": "signs"}', "3"])
 def test_a_broken_line_in_the_middle_is_named(tmp_path, line):
     path = tmp_path / "log"
     path.write_text(json.dumps(record()) + "\n" + line + "\n" + json.dumps(record()) + "\n")

@@ -65,7 +65,7 @@ def test_the_last_run_counts_and_mixed_code_is_told():
     assert found["code"] == {"new": 1}
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "value"),
     [("rate_scale", 2.0), ("budget", 2 * 10**6), ("macs_share", 0.3), ("backbone_digest", "e")],
 )

@@ -51,7 +51,7 @@ def coverage(intervals, truth):
     return float(np.mean([abs(i.mean - truth) <= i.half for i in intervals]))
 
 
-@pytest.mark.parametrize(("mean", "n"), [(0.7, 30), (0.85, 40), (0.8, 100), (0.75, 10)])
+@each(("mean", "n"), [(0.7, 30), (0.85, 40), (0.8, 100), (0.75, 10)])
 def test_intervals_of_an_accuracy_cover_it_in_93_to_97_of_100_simulations(mean, n):
     _, seen = accuracies(np.random.default_rng(n), mean, n)
     assert 0.93 <= coverage(map(mean_interval, seen), mean) <= 0.97

@@ -275,9 +275,7 @@ def test_a_result_that_the_network_cannot_follow_is_refused(tmp_path, found):
     assert caught.value.code == "file-damaged"
 
 
-@pytest.mark.parametrize(
-    "content", [b"{", b"[]", b"{}", b'{"digest": "x", "found": {"biases": 1, "shares": [1]}}']
-)
+@each("content", [b"{", b"[]", b"{}", b'{"digest": "x", "found": {"biases": 1, "shares": [1]}}'])
 def test_another_file_is_no_result(tmp_path, content):
     (tmp_path / "x.json").write_bytes(content)
     with pytest.raises(InputError, match="is no result of 'tinytrain search'"):

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from cases import each
 
 from tinytrain.base.errors import UsageError
 from tinytrain.meta.studies import operations as study
@@ -43,7 +44,7 @@ def test_a_run_that_lacks_the_form_to_compare_with_takes_its_first_one(tmp_path,
     assert "| above policy@15% |" in shown and "| above single40@15% |" in shown
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"pack": "signs"}', '{"settings": {}}'])
+@each("line", ["{", "[]", '{"pack": "signs"}', '{"settings": {}}'])
 def test_a_line_that_no_study_wrote_is_named(tmp_path, capsys, line):
     (tmp_path / "log").write_text(json.dumps(row(0, 0.5)) + "\n" + line + "\n")
     assert study.main(["--summary", "--out", str(tmp_path / "log")]) == 3

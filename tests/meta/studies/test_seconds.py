@@ -1,6 +1,7 @@
 """Accuracy against seconds: a small run of the study, and the figures of known rows."""
 
 import pytest
+from cases import each
 
 from tinytrain.base.errors import UsageError
 from tinytrain.meta.studies import seconds as study
@@ -28,7 +29,7 @@ def test_points_are_above_the_head_alone_of_the_same_episode():
     assert "| 1 | 60.0 | 90.0 | 75.0 | +5.00 |" in line
 
 
-@pytest.mark.parametrize("name", ["cosine", "0", "2@", "2@none"])
+@each("name", ["cosine", "0", "2@", "2@none"])
 def test_a_form_that_does_not_exist_is_refused(name):
     with pytest.raises(UsageError):
         study.form(name)

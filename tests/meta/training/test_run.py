@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import toynets
 import toyruns
+from cases import each
 
 from tinytrain.base.errors import AdaptationRefusedError, InputError, StorageError
 from tinytrain.meta.training import checkpoint
@@ -45,8 +46,8 @@ def result(run) -> tuple[bytes, bytes]:
     return run.paths.result.read_bytes(), run.paths.log.read_bytes()
 
 
-@pytest.mark.parametrize("kind", ["meta-train", "pretrain"])
-@pytest.mark.parametrize("optimizer", [{"kind": "sgd"}, {"ema": 0.8, "rounded": 0.5, "clip": 1.0}])
+@each("kind", ["meta-train", "pretrain"])
+@each("optimizer", [{"kind": "sgd"}, {"ema": 0.8, "rounded": 0.5, "clip": 1.0}])
 def test_a_run_that_was_killed_ends_as_if_it_had_not_been(tmp_path, kind, optimizer):
     changes = {"optimizer": {"rate": 1e-3, "warm_up": 2, **optimizer}}
     whole = result(toyruns.run(tmp_path, "whole", kind, **changes))
