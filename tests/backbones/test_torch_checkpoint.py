@@ -172,9 +172,7 @@ HOSTILE_ZIPS = [
 ]
 
 
-@each(
-    ("code", "fact", "data"), HOSTILE_ZIPS, ids=[f"{i}-{row[0]}" for i, row in enumerate(HOSTILE_ZIPS)]
-)
+@each(("code", "fact", "data"), HOSTILE_ZIPS, ids=[f"{i}-{row[0]}" for i, row in enumerate(HOSTILE_ZIPS)])
 def test_each_hostile_zip_is_refused_for_what_is_wrong(tmp_path, code, fact, data):
     (tmp_path / "net.pkl").write_bytes(data)
     tracemalloc.start()

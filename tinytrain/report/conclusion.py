@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from tinytrain.base.schema import OLD_KEYS
+from tinytrain.base.answer import OLD_KEYS
 from tinytrain.base.units import format_bytes
 from tinytrain.guard.suspects import wrong_among
 from tinytrain.report.layout import WIDTH, Command, Item, count_of, fitted, short
