@@ -25,9 +25,9 @@ from tinytrain.datasets.folder_layout import (
     printable,
 )
 from tinytrain.datasets.samplers import shuffled
+from tinytrain.episode import Size
 from tinytrain.episode.decode import check_image, load_image
 from tinytrain.episode.episode import Episode, episode_type
-from tinytrain.episode.image_size import Size
 from tinytrain.episode.imagefile import others
 from tinytrain.episode.input_facts import Skipped
 

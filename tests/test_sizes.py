@@ -23,8 +23,6 @@ ROWS_OF_FILES = {
     "CovarianceHead": 11,
     "LdaHead": 11,
     "OselmAeHead": 11,
-    "RidgeHead": 11,
-    "SldaHead": 11,
     "RceHead": 12,
 }
 # The parameters of `tinytrain.adapt` are options of the command line, most of which nobody gives.

@@ -14,8 +14,8 @@ from PIL import Image, ImageFilter
 
 from tinytrain.base.errors import UsageError
 from tinytrain.datasets.dataset import Dataset, Provenance
+from tinytrain.episode import Size, sides
 from tinytrain.episode.decode import fit
-from tinytrain.episode.image_size import Size, sides
 
 USUAL = (range(48), 60, 0)  # classes, images per class and seed of a domain that is opened by its name
 

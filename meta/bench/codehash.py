@@ -20,7 +20,6 @@ SOURCES = {
         ),
         "report/report.py",
         "report/content.py",
-        "report/executed_macs.py",
     ),
     "tinytrain.datasets": ("**/*.py",),
     "tinytrain.meta.bench": ("entry.py", "sampler.py", "episode.py", "accounting.py"),

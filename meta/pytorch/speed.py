@@ -31,7 +31,7 @@ from tinytrain.meta.studies.study import numbers
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.costs import cut_layer, full_backward_macs
-from tinytrain.report import executed_macs as stages
+from tinytrain.report.content import executed_macs
 from tinytrain.runtime.device import Device
 
 CASES = ("a", "b", "c1", "c2")
@@ -159,7 +159,7 @@ def adaptation_row(name, part, threads, times, case, result, how) -> Row:
 def adaptation_macs(part: str, result) -> dict[str, int]:
     program, recipe = result.program, result.program.recipe
     network, start = program.network, program.purpose.start
-    ours = stages.executed(program, result.scores)
+    ours = executed_macs(program, result.scores)
     if part == "total":
         return {"ours": sum(ours.values()), "PyTorch": executed.torch_plain(network, recipe, COUNT)}
     filling = ours["features"] if part == BOTH else 0

@@ -20,11 +20,11 @@ from tinytrain.cli.main import COMMANDS, help_text, main, parser_of
 from tinytrain.datasets.dataset import Provenance
 from tinytrain.episode import holding
 from tinytrain.episode.input_facts import Skipped, file_lines
+from tinytrain.heads import SUMMARIES as HEAD_SUMMARIES
 from tinytrain.heads.registry import HEADS
-from tinytrain.heads.summaries import SUMMARIES as HEAD_SUMMARIES
 from tinytrain.pipeline.toy import toy_images
+from tinytrain.policies import SUMMARIES
 from tinytrain.policies.registry import POLICIES
-from tinytrain.policies.summaries import SUMMARIES
 
 
 def run(*arguments, **options):

@@ -12,8 +12,8 @@ from watching import CLASSES, backbone, parsed, photos, rows, session_of, watche
 from tinytrain import store as store_package
 from tinytrain.cli.commands import watch, watch_session
 from tinytrain.cli.commands.readaptation import Readaptation
+from tinytrain.delta.classes import forget
 from tinytrain.delta.file import encode_delta, load_delta
-from tinytrain.delta.forget import forget
 from tinytrain.store import Store
 from tinytrain.stream import readapt
 from tinytrain.stream.readapt import Outcome, is_enough
@@ -173,7 +173,7 @@ def test_a_command_refuses_to_change_a_delta_that_has_learnt_more_meanwhile(made
         return forget(delta, name)
 
     with monkeypatch.context() as patch:
-        patch.setattr("tinytrain.delta.forget.forget", slow)
+        patch.setattr("tinytrain.delta.classes.forget", slow)
         assert tt("forget", place / "store", "ant") == 6
     assert "store-changed" in capsys.readouterr().err and "dog" in store.peek().delta.class_names
     assert store.peek().confirmed and tt("forget", place / "store", "ant") == 0

@@ -5,7 +5,7 @@ import pytest
 from cases import each
 
 from tinytrain import kernels
-from tinytrain.heads import cosine, lda
+from tinytrain.heads import cosine, scatter_head
 from tinytrain.heads.calibration import LEAD_FRACTION, TEMPERATURES, softmax
 from tinytrain.heads.head import Support
 from tinytrain.heads.lda import RIDGE, excess_of_means
@@ -152,16 +152,16 @@ def test_leave_one_out_takes_each_image_out_of_its_own_class_mean(kind):
 @BACKENDS
 @KINDS
 def test_what_is_left_out_leaves_the_logit_of_a_class_with_one_image_less(kind, backend, monkeypatch):
-    found, module = [], cosine if kind in DIRECTIONS else lda
+    found, module = [], cosine if kind in DIRECTIONS else scatter_head
 
     true = module.calibrated
 
-    def calibrated(method, arrays, support, own_logit, **unseen):
+    def calibrated(head, support, own_logit, **unseen):
         for e, label in zip(unit(embeddings()), LABELS, strict=True):
             if SHOTS[label] > 1:
                 others = (means(unit(embeddings()), LABELS)[label] * SHOTS[label] - e) / (SHOTS[label] - 1)
                 found.append(own_logit(others, e, SHOTS[label] - 1))
-        return true(method, arrays, support, own_logit, **unseen)
+        return true(head, support, own_logit, **unseen)
 
     monkeypatch.setattr(module, "calibrated", calibrated)
     fitted(kind, backend=backend)

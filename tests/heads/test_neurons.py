@@ -1,9 +1,8 @@
 """The neurons of a chip against published examples and rules worked out by hand, to the last bit."""
 
 import numpy as np
-import pytest
 
-from tinytrain.heads.neurons import DEGENERATE, L1, LSUP, MAX_CATEGORY, Neurons
+from tinytrain.heads.neurons import DEGENERATE, MAX_CATEGORY, Neurons
 
 
 def machine(n=8, length=4, **settings):
@@ -47,17 +46,6 @@ def test_a_new_field_ends_at_the_closest_neuron_also_of_its_own_category():
     assert used(neurons) == [8, 8, 12]
 
 
-def test_the_largest_difference_counts_in_the_other_norm():
-    here = np.array([10, 10, 10, 10], np.uint8)
-    there = np.array([10, 17, 10, 13], np.uint8)
-    for norm, distance in ((L1, 10), (LSUP, 7)):
-        neurons = machine(norm=norm)
-        neurons.learn(here, 1)
-        assert neurons.distances(there, 1)[1].tolist() == [distance]
-        neurons.learn(there, 2)
-        assert used(neurons) == [distance, distance]
-
-
 def test_neurons_of_another_context_neither_fire_nor_shrink():
     neurons = machine()
     neurons.learn(flat(10), 1, context=1)
@@ -98,17 +86,15 @@ def test_a_forgotten_neuron_leaves_the_others_in_their_order():
     assert neurons.categories[:3].tolist() == [1, 3, 4]
 
 
-@pytest.mark.parametrize("norm", [L1, LSUP])
-def test_many_neurons_answer_as_sums_over_all_of_them_say(norm):
+def test_many_neurons_answer_as_sums_over_all_of_them_say():
     """More than fit into one block, with differences that bytes cannot hold."""
     rng = np.random.default_rng(0)
-    neurons = machine(n=100, length=256, norm=norm)
+    neurons = machine(n=100, length=256)
     patterns = rng.integers(0, 256, (100, 256), np.uint8)
     neurons.patterns[:], neurons.categories[:] = patterns, rng.integers(1, MAX_CATEGORY, 100)
     neurons.contexts[:] = rng.integers(1, 3, 100)
     pattern = rng.integers(0, 256, 256, np.uint8)
-    apart = np.abs(patterns.astype(int) - pattern.astype(int))
-    expected = apart.sum(axis=1) if norm == L1 else apart.max(axis=1)
+    expected = np.abs(patterns.astype(int) - pattern.astype(int)).sum(axis=1)
     found, distances = neurons.distances(pattern, 2)
     assert found.tolist() == np.flatnonzero(neurons.contexts == 2).tolist()
     assert distances.tolist() == expected[found].tolist()

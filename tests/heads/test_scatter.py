@@ -6,11 +6,10 @@ from cases import each
 from headdata import embeddings, fitted, in_form
 
 from tinytrain import kernels
-from tinytrain.heads.few import Few, are_few, cholesky_of, scatter_of
 from tinytrain.heads.linear import MOST
 from tinytrain.heads.registry import HEADS
-from tinytrain.heads.scatter import AROUND_ALL, WITHIN, stream
-from tinytrain.heads.scatter_head import ScatterHead
+from tinytrain.heads.scatter import AROUND_ALL, WITHIN, Woodbury, cholesky_of, scatter_of, stream
+from tinytrain.heads.scatter_head import ScatterHead, are_few
 from tinytrain.heads.triangle import packed, unpacked
 
 WAY, SIZE = 3, 40
@@ -63,12 +62,12 @@ def test_few_rows_solve_as_the_matrix_they_stand_for(backend, n):
     rng = np.random.default_rng(n)
     rows, x = rng.standard_normal((n, SIZE)), rng.standard_normal((WAY, SIZE))
     matrix = 0.3 * rows.T @ rows + 0.5 * np.eye(SIZE)
-    few = Few(kernels.load(backend), np.empty((n, n), "f"), rows.astype("f"), 0.3, 0.5)
+    few = Woodbury(kernels.load(backend), np.empty((n, n), "f"), rows.astype("f"), 0.3, 0.5)
     solved = x.astype("f")
     few.solve(solved)
     np.testing.assert_allclose(solved, np.linalg.solve(matrix, x.T).T, rtol=1e-4, atol=1e-4)
-    degrees = np.trace(np.linalg.solve(matrix, 0.3 * rows.T @ rows))
-    assert few.degrees() == pytest.approx(degrees, rel=1e-5)
+    excess = np.trace(np.linalg.solve(matrix, rows.T @ rows / n))
+    assert few.excess == pytest.approx(excess, rel=1e-5)
 
 
 # ---- heads ------------------------------------------------------------------------------------------

@@ -14,9 +14,8 @@ import tinytrain
 from tinytrain.base.errors import BudgetError, InputError, UsageError
 from tinytrain.base.safetensors import decode
 from tinytrain.cli.main import main
+from tinytrain.delta.classes import forget, rename
 from tinytrain.delta.file import decode_delta, encode_delta, load_delta, save_delta
-from tinytrain.delta.forget import forget
-from tinytrain.delta.rename import rename
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.add_classes import add_classes
 from tinytrain.pipeline.continual import continued_episode, continued_policy

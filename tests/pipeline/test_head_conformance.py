@@ -9,7 +9,7 @@ from cases import each, quick
 
 from tinytrain.heads.cosine import Cosine, CosineHead
 from tinytrain.heads.head import ANSWERING, FITTING, UNKNOWN, HeadBuffer, HeadVerdict
-from tinytrain.heads.lda import Factored, Lda, LdaHead, solve_classes
+from tinytrain.heads.lda import Factored, Lda, LdaHead
 from tinytrain.heads.registry import HEADS, find_head
 from tinytrain.heads.triangle import Triangle, unpacked
 from tinytrain.pipeline.conformance import ConformanceError
@@ -145,6 +145,10 @@ def never_rejects(self, embedding, reject=None):
     return HeadVerdict(0, 0.5, False, self.probabilities(embedding[None])[0])
 
 
+def always_unknown(self, embedding, reject=None):
+    return replace(CosineHead.verdict(self, embedding, reject), state=UNKNOWN)
+
+
 @dataclass(frozen=True, eq=False)
 class SteepHead(CosineHead):
     slope: float = 1.0
@@ -170,7 +174,8 @@ class FrozenHead(LdaHead):
         factor = self.factor.copy()
         super().update(kernels, embeddings, labels)
         self.factor[:] = factor
-        solve_classes(self, Factored(Triangle(kernels, unpacked(factor)), self.method.shrinkage))
+        solver = Factored(Triangle(kernels, unpacked(factor)), self.method.shrinkage)
+        self.method.weigh(self, solver, self.counts / self.views)
 
 
 class Premature(Lda):
@@ -257,7 +262,7 @@ BROKEN = {
     "lets strangers through": (with_limit(least=-1e9), "refuses 0% of strangers"),
     "refuses everything": (with_limit(least=1e9), "refuses 100% of new images of its classes"),
     "refuses in secret": (
-        head_of({"limited": False}, state=lambda self, embedding, confidence: UNKNOWN),
+        head_of({"limited": False}, verdict=always_unknown),
         "refuses images, and says that it cannot tell strangers",
     ),
     "a state of its own": (

@@ -14,8 +14,8 @@ from toyreplay import new_images, stored
 
 from tinytrain.base.errors import BudgetError
 from tinytrain.base.safetensors import decode
+from tinytrain.delta.classes import forget
 from tinytrain.delta.file import decode_delta, encode_delta, load_delta
-from tinytrain.delta.forget import forget
 from tinytrain.network.file import save_network
 from tinytrain.network.quantisation import Codes
 from tinytrain.network.replay import int8_codes, range_of, remembered_codes

@@ -12,9 +12,8 @@ from tinytrain import kernels as kernel_table
 from tinytrain.base.errors import InputError
 from tinytrain.base.safetensors import decode
 from tinytrain.cli.main import main
+from tinytrain.delta.classes import HEAD, WEIGHTS, forget, rename
 from tinytrain.delta.file import decode_delta, encode_delta, load_delta, save_delta
-from tinytrain.delta.forget import HEAD, WEIGHTS, forget
-from tinytrain.delta.rename import rename
 from tinytrain.heads.registry import HEADS
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.add_classes import add_classes

@@ -14,7 +14,7 @@ from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import backward_macs_per_query, image_macs, n_unlabelled
 from tinytrain.plan.recipe import Resources, StepOptions
-from tinytrain.policies import transductive
+from tinytrain.policies import baselines
 from tinytrain.policies.registry import POLICIES
 from tinytrain.runtime.trainer import Trainer
 
@@ -102,7 +102,7 @@ def test_training_depends_on_the_queries_but_not_on_their_labels():
     network, episode = toy_network(), toy_episode()
     other = replace(episode.query, labels=np.roll(episode.query.labels, 1))
     runs = [
-        adapt(network, e, Budget(2**22), transductive.POLICY)
+        adapt(network, e, Budget(2**22), baselines.TRANSDUCTIVE)
         for e in (episode, replace(episode, query=other), replace(episode, query=episode.query.take([0, 1])))
     ]
     values = [b"".join(s.values.tobytes() for s in r.delta.slices) for r in runs]
@@ -118,7 +118,7 @@ def test_with_many_queries_every_step_samples_some_and_all_are_used(monkeypatch)
 
     monkeypatch.setattr(Trainer, "step", step)
     episode = toy_episode(queries=6)
-    runs = [adapt(toy_network(), episode, Budget(2**22), transductive.POLICY, seed) for seed in (0, 0, 1)]
+    runs = [adapt(toy_network(), episode, Budget(2**22), baselines.TRANSDUCTIVE, seed) for seed in (0, 0, 1)]
     count = runs[0].plan.resources.step_queries
     assert count < len(episode.query) and all(len(set(u)) == len(u) == count for u in seen)
     behind = range(len(episode.support), len(episode.support) + len(episode.query))
@@ -128,7 +128,7 @@ def test_with_many_queries_every_step_samples_some_and_all_are_used(monkeypatch)
 
 def test_entropy_and_cross_entropy_are_equally_weighted():
     arguments = toy_network(), None, Budget(), TaskShape(12, 3, 12), 1.0
-    ours, full = (p.recipe(*arguments) for p in (transductive.POLICY, POLICIES["full"]))
+    ours, full = (p.recipe(*arguments) for p in (baselines.TRANSDUCTIVE, POLICIES["full"]))
     assert ours == replace(full, policy="transductive", options=StepOptions(entropy=1.0))
 
 
@@ -136,7 +136,7 @@ def test_without_queries_it_is_full_fine_tuning():
     network, episode = toy_network(), toy_episode()
     episode = replace(episode, query=episode.query.take([]))
     plain, ours = (
-        adapt(network, episode, Budget(2**22), p, force=True).delta for p in ("full", transductive.POLICY)
+        adapt(network, episode, Budget(2**22), p, force=True).delta for p in ("full", baselines.TRANSDUCTIVE)
     )
     for a, b in zip(plain.slices, ours.slices, strict=True):
         assert a.values.tobytes() == b.values.tobytes()

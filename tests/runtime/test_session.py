@@ -17,7 +17,7 @@ from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.policies.common import Policy
 from tinytrain.program.head_buffers import head_views
-from tinytrain.report.executed_macs import executed
+from tinytrain.report.content import executed_macs
 from tinytrain.runtime.session import Session, augmentation_of
 from tinytrain.runtime.trainer import Trainer
 
@@ -98,7 +98,7 @@ def test_a_head_sees_cached_views_or_as_many_of_its_own(memory, sets, views):
     report = adapt(toy_network(), toy_episode(), Budget(memory), uncached(), device=machine)
     assert report.plan.resources.sets == sets
     assert views_of(report, "lda") == views and list(views_of(report, "cosine")) == [0]
-    planned = executed(report.program, report.scores)
+    planned = executed_macs(report.program, report.scores)
     assert machine.tally.total("head").network_macs == planned["heads"] > 0
 
 

@@ -7,7 +7,7 @@ import pytest
 from commandline import tt
 from toystreams import delta_of, images
 
-from tinytrain.delta.forget import forget
+from tinytrain.delta.classes import forget
 from tinytrain.store import Store
 from tinytrain.store.folder import Folder
 from tinytrain.store.slots import Slots

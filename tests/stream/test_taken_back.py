@@ -7,8 +7,8 @@ from cases import each
 from toystreams import SIZE, delta_of, images
 
 from tinytrain import kernels
+from tinytrain.delta.classes import forget as delta_forget
 from tinytrain.delta.file import encode_delta
-from tinytrain.delta.forget import forget as delta_forget
 from tinytrain.drift.unlabelled import UnlabelledDrift
 from tinytrain.heads.head import Support
 from tinytrain.heads.registry import HEADS

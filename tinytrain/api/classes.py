@@ -3,8 +3,7 @@
 import os
 
 from tinytrain.api.opening import open_delta
-from tinytrain.delta import forget as forgetting
-from tinytrain.delta import rename as renaming
+from tinytrain.delta import classes
 from tinytrain.delta.delta import Delta
 from tinytrain.report import Report
 
@@ -14,7 +13,7 @@ def rename(delta: str | os.PathLike | Delta | Report, old: str, new: str) -> Del
 
     `delta` is as in `Predictor`. Raises InputError ``unknown-class`` or ``class-names``.
     """
-    return renaming.rename(open_delta(delta), old, new)
+    return classes.rename(open_delta(delta), old, new)
 
 
 def forget(delta: str | os.PathLike | Delta | Report, name: str) -> Delta:
@@ -23,4 +22,4 @@ def forget(delta: str | os.PathLike | Delta | Report, name: str) -> Delta:
     `delta` is as in `Predictor`. Raises InputError ``unknown-class``, or ``too-few-classes`` if fewer than
     two classes would remain.
     """
-    return forgetting.forget(open_delta(delta), name)
+    return classes.forget(open_delta(delta), name)

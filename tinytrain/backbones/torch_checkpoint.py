@@ -86,7 +86,9 @@ def _codes(params: "_Node") -> tuple[Codes, Codes] | None:
     """What a part reads and gives; None if the file does not say so."""
     if not params.value.keys() >= {"x_scale", "x_zero", "y_scale", "y_zero"}:
         return None
-    return tuple(Codes(params.positive(f"{end}_scale"), params.code(f"{end}_zero")) for end in "xy")
+    return tuple(
+        Codes(params.positive(f"{end}_scale"), params.whole(f"{end}_zero", -128, 127)) for end in "xy"
+    )
 
 
 def _block(node: "_Node", index: int) -> list[tuple]:
@@ -156,16 +158,10 @@ class _Node:
     def child(self, key: str) -> "_Node":
         return _Node(self.get(key), self.source, f"{self.path}.{key}")
 
-    def whole(self, key: str) -> int:
+    def whole(self, key: str, least: int = 1, most: int = 2**16) -> int:
         value = self.get(key)
-        if type(value) is not int or not 1 <= value <= 2**16:
-            raise self.wrong(f"{key} must be a whole number 1..65536")
-        return value
-
-    def code(self, key: str) -> int:
-        value = self.get(key)
-        if type(value) is not int or not -128 <= value <= 127:
-            raise self.wrong(f"{key} must be a whole number -128..127")
+        if type(value) is not int or not least <= value <= most:
+            raise self.wrong(f"{key} must be a whole number {least}..{most}")
         return value
 
     def positive(self, key: str) -> float:

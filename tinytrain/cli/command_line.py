@@ -58,10 +58,10 @@ def known_names() -> dict[str, tuple[str, ...]]:
     from tinytrain.backbones.catalogue import NAMES, PUBLISHED, TIERS
     from tinytrain.datasets import DOMAINS, PACKS, TARGETS
     from tinytrain.firmware_sim.boards.board import load_boards
-    from tinytrain.heads.summaries import SUMMARIES as HEADS
+    from tinytrain.heads import SUMMARIES as HEADS
     from tinytrain.meta.bench.matrix import FOLDER as MATRICES
     from tinytrain.meta.training.recipe import FOLDER as RECIPES
-    from tinytrain.policies.summaries import SUMMARIES
+    from tinytrain.policies import SUMMARIES
 
     return {
         "backbone": NAMES,

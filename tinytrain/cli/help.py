@@ -107,14 +107,14 @@ def _section(title: str, commands: Mapping[str, tuple[str, str]]) -> str:
 
 def policy_lines() -> str:
     """The policies with half a line each."""
-    from tinytrain.policies.summaries import SUMMARIES
+    from tinytrain.policies import SUMMARIES
 
     return _lines(SUMMARIES)
 
 
 def head_lines() -> str:
     """The heads with half a line each."""
-    from tinytrain.heads.summaries import SUMMARIES
+    from tinytrain.heads import SUMMARIES
 
     return _lines(SUMMARIES)
 

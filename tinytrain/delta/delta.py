@@ -15,6 +15,10 @@ from tinytrain.network.replay import Replay
 NAMED = 10  # classes that a message lists
 
 
+def damaged(what: str) -> InputError:
+    return InputError("file-damaged", f"{what}; make the delta again")
+
+
 @dataclass(frozen=True, eq=False)
 class Slice:
     """New values of some output channels of one layer, by its number in `Network.all_layers`.
@@ -105,20 +109,18 @@ class Delta:
                 f"not to {network.name} ({network.digest[:12]}); give the backbone it was made from",
             )
         if self.head.embedding_size != network.embedding_size:
-            raise InputError(
-                "file-damaged",
-                f"the head takes {self.head.embedding_size} values, {network.name} gives "
-                f"{network.embedding_size}; make the delta again",
+            raise damaged(
+                f"the head takes {self.head.embedding_size} values, {network.name} gives"
+                f" {network.embedding_size}"
             )
         if self.codes:
             _check_int8(replace(network, quantisation=self.codes))
         for s in self.slices:
             _check_slice(network, s)
             if (s.values.dtype == np.int8) != (self.codes is not None and s.part == "weight"):
-                raise InputError(
-                    "file-damaged",
+                raise damaged(
                     f"layer {s.layer} has {s.values.dtype} {s.part} values, which a delta for"
-                    f" {self.precision} does not have; make the delta again",
+                    f" {self.precision} does not have"
                 )
         if self.replay:
             self.replay.check(network, min((s.layer for s in self.slices), default=len(network.layers)))
@@ -132,21 +134,19 @@ class Delta:
 
 def _check_slice(network: Network, s: Slice) -> None:
     if s.layer >= len(network.all_layers):
-        raise InputError("file-damaged", f"layer {s.layer} is changed, {network.name} ends before it")
+        raise damaged(f"layer {s.layer} is changed, {network.name} ends before it")
     layer = network.all_layers[s.layer]
     if s.inputs is not None and (layer.kind != "pointwise" or s.inputs[-1] >= layer.cin):
-        raise InputError(
-            "file-damaged",
-            f"input channels up to {s.inputs[-1]} are changed, {layer.name} is a {layer.kind} layer with "
-            f"{layer.cin} of them; make the delta again",
+        raise damaged(
+            f"input channels up to {s.inputs[-1]} are changed, {layer.name} is a {layer.kind} layer with"
+            f" {layer.cin} of them"
         )
     fan_in = layer.fan_in if s.inputs is None else len(s.inputs)
     rows = (fan_in,) if s.part == "weight" else ()
     if s.channels[-1] >= layer.cout or s.values.shape != (*rows, len(s.channels)):
-        raise InputError(
-            "file-damaged",
-            f"the {s.part} values {s.values.shape} up to channel {s.channels[-1]} do not fit "
-            f"{layer.name} with {layer.cout} channels of {layer.fan_in} weights; make the delta again",
+        raise damaged(
+            f"the {s.part} values {s.values.shape} up to channel {s.channels[-1]} do not fit {layer.name}"
+            f" with {layer.cout} channels of {layer.fan_in} weights"
         )
 
 
@@ -155,10 +155,8 @@ def _check_module(slices: tuple[Slice, ...], module: Module) -> None:
     for index, layer in enumerate(module.layers, module.index):
         found = {s.part: len(s.channels) if s.inputs is None else 0 for s in slices if s.layer == index}
         if found != {"weight": layer.cout, "bias": layer.cout}:
-            raise InputError(
-                "file-damaged",
-                f"weights and biases of all {layer.cout} channels of {layer.name} must be in the delta;"
-                " make it again",
+            raise damaged(
+                f"weights and biases of all {layer.cout} channels of {layer.name} must be in the delta"
             )
 
 
@@ -199,10 +197,7 @@ def apply(network: Network, delta: Delta) -> Network:
 def _check_int8(network: Network) -> None:
     """Raise InputError unless `network`, with the codes of a delta, can run in int8."""
     if obstacle := int8_obstacle(network):
-        raise InputError(
-            "file-damaged",
-            f"the delta is for int8, which {network.name} cannot run: {obstacle}; make the delta again",
-        )
+        raise damaged(f"the delta is for int8, which {network.name} cannot run: {obstacle}")
 
 
 def _writable(network: Network, layer: int, int8: bool) -> tuple[np.ndarray, np.ndarray | None]:

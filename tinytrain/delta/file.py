@@ -25,8 +25,8 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.files import write_bytes
 from tinytrain.base.safetensors import encode, parse_json, read_file
-from tinytrain.delta.delta import Delta, Slice
-from tinytrain.delta.replay import REPLAY_NAMES, read_replay, replay_tensors
+from tinytrain.delta.delta import Delta, Slice, damaged
+from tinytrain.delta.kept_features import REPLAY_NAMES, read_replay, replay_tensors
 from tinytrain.heads.head import Head, HeadBuffer, HeadMethod
 from tinytrain.heads.registry import HEADS
 from tinytrain.heads.strangers import Limit
@@ -36,7 +36,7 @@ from tinytrain.network.quantisation import Quantisation
 KIND = "tinytrain-delta"
 SCHEMA, WITH_CODES = "1", "2"  # the second for int8
 METADATA = {"kind", "schema", "backbone", "backbone_name", "classes", "head", "report"}
-HEAD_FIELDS = {"kind", "temperature", "left_out", "views"}
+HEAD_FIELDS = ("kind", "temperature", "left_out", "views")
 OPTIONAL = {"limit"}  # not in deltas from before heads had one
 SLICE_NAME = re.compile(r"(0|[1-9][0-9]{0,3})\.(?:(weight|bias)\.(channels|values)|(weight)\.(inputs))")
 MAX_NAME = 100
@@ -71,12 +71,7 @@ def encode_delta(delta: Delta, heads: Mapping[str, HeadMethod] = HEADS) -> bytes
     head = delta.head
     tensors |= {f"head.{name}": values for name, values in head.tensors().items()}
     tensors |= replay_tensors(delta.replay)
-    facts = {
-        "kind": head.kind,
-        "temperature": head.temperature,
-        "left_out": head.left_out,
-        "views": head.views,
-    }
+    facts = {name: getattr(head, name) for name in HEAD_FIELDS}
     if head.limit is not None:
         facts["limit"] = head.limit._asdict()
     metadata = {
@@ -119,11 +114,11 @@ def decode_delta(
         raise _too_few(source)
     report = parse_json(metadata["report"], f"{source}: report", floats=True)
     if not isinstance(report, dict) or not _finite_json(report):
-        raise InputError("file-damaged", f"{source}: the report must be an object of finite values")
+        raise damaged(f"{source}: the report must be an object of finite values")
     declared = _declared(method, tensors, len(classes))
     needed = {f"head.{b.name}" for b in declared}
     if missing := sorted(needed - tensors.keys()):
-        raise InputError("file-damaged", f"{source}: tensor {missing[0]} is missing; make the delta again")
+        raise damaged(f"{source}: tensor {missing[0]} is missing")
     for name, array in tensors.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise InputError("delta-not-finite", f"{source}: tensor {name[:80]!r} holds NaN or infinity")
@@ -153,7 +148,7 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
         )
     keys = METADATA | {"codes"} if metadata["schema"] == WITH_CODES else METADATA
     if metadata.keys() != keys:
-        raise InputError("file-damaged", f"{source}: metadata must be exactly {', '.join(sorted(keys))}")
+        raise damaged(f"{source}: metadata must be exactly {', '.join(sorted(keys))}")
     name = metadata["backbone_name"]
     # The name is shown to people: it must not be able to steer their terminal.
     if (
@@ -161,9 +156,8 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
         or len(name) > MAX_NAME
         or not name.isprintable()
     ):
-        raise InputError(
-            "file-damaged",
-            f"{source}: the backbone must be a sha256 digest, its name {MAX_NAME} printable letters or less",
+        raise damaged(
+            f"{source}: the backbone must be a sha256 digest, its name {MAX_NAME} printable letters or less"
         )
 
 
@@ -174,7 +168,7 @@ def _codes(metadata: dict[str, str], source: str) -> Quantisation | None:
     codes = parsed_codes(metadata["codes"], source)
     outputs_missing = None in codes.outputs
     if outputs_missing or not all(c.is_valid for c in (*codes.outputs, *codes.sums) if c is not None):
-        raise InputError("file-damaged", f"{source}: a code has no valid scale or zero; make the delta again")
+        raise damaged(f"{source}: a code has no valid scale or zero")
     return codes
 
 
@@ -183,22 +177,20 @@ def _classes(text: str, source: str) -> tuple[str, ...]:
     if not isinstance(names, list) or not 1 <= len(names) <= MAX_CLASSES:
         raise _too_few(source)
     if wrong := wrong_class_names(names):
-        raise InputError("file-damaged", f"{source}: {wrong}; make the delta again")
+        raise damaged(f"{source}: {wrong}")
     # As names of folders are read: letters that another system took apart are put together.
     return tuple(unicodedata.normalize("NFC", name) for name in names)
 
 
 def _too_few(source: str) -> InputError:
-    return InputError("file-damaged", f"{source}: classes must be a list of 2 to {MAX_CLASSES} names")
+    return damaged(f"{source}: classes must be a list of 2 to {MAX_CLASSES} names")
 
 
 def _head_facts(text: str, source: str, heads: Mapping[str, HeadMethod]) -> dict:
     facts = parse_json(text, f"{source}: head", floats=True)
-    if not isinstance(facts, dict) or facts.keys() - OPTIONAL != HEAD_FIELDS:
-        raise InputError(
-            "file-damaged", f"{source}: the head must have exactly {', '.join(sorted(HEAD_FIELDS))}"
-        )
-    kind, temperature, left_out, views = (facts[k] for k in ("kind", "temperature", "left_out", "views"))
+    if not isinstance(facts, dict) or facts.keys() - OPTIONAL != set(HEAD_FIELDS):
+        raise damaged(f"{source}: the head must have exactly {', '.join(sorted(HEAD_FIELDS))}")
+    kind, temperature, left_out, views = (facts[k] for k in HEAD_FIELDS)
     numbers = (temperature, 0 if left_out is None else left_out)
     if (
         not (isinstance(kind, str) and kind in heads)
@@ -206,10 +198,9 @@ def _head_facts(text: str, source: str, heads: Mapping[str, HeadMethod]) -> dict
         or not (2**-126 <= temperature < 2**128 and 0 <= numbers[1] <= 1)
         or not (type(views) is int and 1 <= views <= MAX_VIEWS)
     ):
-        raise InputError(
-            "file-damaged",
-            f"{source}: the head must be {' or '.join(heads)}, its temperature above 0 in float32, left_out"
-            f" a share, views 1 to {MAX_VIEWS}",
+        raise damaged(
+            f"{source}: the head must be {' or '.join(heads)}, its temperature above 0 in float32,"
+            f" left_out a share, views 1 to {MAX_VIEWS}"
         )
     if "limit" in facts:
         facts["limit"] = _limit(facts["limit"], source)
@@ -220,11 +211,7 @@ def _limit(given, source: str) -> Limit:
     numbers = isinstance(given, dict) and given.keys() == set(Limit._fields)
     numbers = numbers and all(type(x) in (int, float) and math.isfinite(x) for x in given.values())
     if not numbers or given["scale"] <= 0:
-        raise InputError(
-            "file-damaged",
-            f"{source}: the limit of the head needs a finite scale above 0 and a finite least"
-            "; make the delta again",
-        )
+        raise damaged(f"{source}: the limit of the head needs a finite scale above 0 and a finite least")
     return Limit(**given)
 
 
@@ -250,12 +237,10 @@ def _head(method: HeadMethod, facts: dict, tensors: dict, declared: tuple, sourc
         name, shape, dtype = f"head.{buffer.name}", buffer.shape, np.dtype(buffer.dtype)
         array = found[buffer.name] = tensors[name]
         if sizing.ndim < 2 or not sizing.shape[-1] or array.shape != shape or array.dtype != dtype:
-            raise InputError(
-                "file-damaged", f"{source}: {name} is {array.dtype} {array.shape}, must be {dtype} {shape}"
-            )
+            raise damaged(f"{source}: {name} is {array.dtype} {array.shape}, must be {dtype} {shape}")
     head = method.head(method, **found, **facts)
     if problem := head.problem():
-        raise InputError("file-damaged", f"{source}: {problem}")
+        raise damaged(f"{source}: {problem}")
     return head
 
 
@@ -265,7 +250,7 @@ def _slices(tensors: dict, source: str) -> tuple[Slice, ...]:
     for name, array in tensors.items():
         match = SLICE_NAME.fullmatch(name)
         if not match:
-            raise InputError("file-damaged", f"{source}: tensor {name[:80]!r} is no part of a delta")
+            raise damaged(f"{source}: tensor {name[:80]!r} is no part of a delta")
         layer, *names = (group for group in match.groups() if group)
         pairs.setdefault((int(layer), names[0]), {})[names[1]] = array
     # "weight" before "bias", as training lays them out.
@@ -276,22 +261,22 @@ def _slices(tensors: dict, source: str) -> tuple[Slice, ...]:
 def _slice(layer: int, part: str, pair: dict, source: str) -> Slice:
     where = f"{source}: {layer}.{part}"
     if not pair.keys() >= {"channels", "values"}:
-        raise InputError("file-damaged", f"{where} must have channels and values; make the delta again")
+        raise damaged(f"{where} must have channels and values")
     channels, values, inputs = pair["channels"], pair["values"], pair.get("inputs")
     _check_indices(channels, f"{where}: channels")
     if inputs is not None:
         _check_indices(inputs, f"{where}: inputs")
     if values.dtype not in (np.dtype("f4"), np.dtype("i1")) or values.ndim != (2 if part == "weight" else 1):
-        raise InputError("file-damaged", f"{where}: values must be float32 or int8, a column per channel")
+        raise damaged(f"{where}: values must be float32 or int8, a column per channel")
     if values.shape[-1] != len(channels):
-        raise InputError("file-damaged", f"{where}: {values.shape[-1]} values for {len(channels)} channels")
+        raise damaged(f"{where}: {values.shape[-1]} values for {len(channels)} channels")
     if inputs is not None and len(values) != len(inputs):
-        raise InputError("file-damaged", f"{where}: {len(values)} rows of values for {len(inputs)} inputs")
+        raise damaged(f"{where}: {len(values)} rows of values for {len(inputs)} inputs")
     return Slice(layer, part, channels, values, inputs)
 
 
 def _check_indices(indices: np.ndarray, what: str) -> None:
     if indices.dtype != np.dtype("i4") or indices.ndim != 1 or not len(indices):
-        raise InputError("file-damaged", f"{what} must be a row of int32, at least one")
+        raise damaged(f"{what} must be a row of int32, at least one")
     if indices[0] < 0 or (indices[1:] <= indices[:-1]).any():
-        raise InputError("file-damaged", f"{what} must rise and be at least 0")
+        raise damaged(f"{what} must rise and be at least 0")

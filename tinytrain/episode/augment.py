@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tinytrain.episode.image_size import Size, sides
+from tinytrain.episode import Size, sides
 
 FILL = np.uint8(128)  # what a moved image uncovers: the middle of the range
 

@@ -19,29 +19,15 @@ import numpy as np
 from tinytrain.base import confined
 from tinytrain.base.errors import InputError
 from tinytrain.base.files import open_without_waiting
-from tinytrain.episode import imagefile, pixels
-from tinytrain.episode.image_size import Size, sides
+from tinytrain.episode import Size, imagefile, pixels, sides
 from tinytrain.episode.imagefile import jpeg, png
 from tinytrain.episode.imagefile.orientation import ORIENTATION
 from tinytrain.episode.profile import in_srgb
 
 SUFFIXES = (
-    ".jpg",
-    ".jpeg",
-    ".jfif",
-    ".png",
-    ".webp",
-    ".avif",
-    ".heic",
-    ".heif",
-    ".gif",
-    ".tif",
-    ".tiff",
-    ".ppm",
-    ".pgm",
-    ".pbm",
-    ".bmp",
-)
+    ".jpg", ".jpeg", ".jfif", ".png", ".webp", ".avif", ".heic", ".heif",
+    ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".bmp",
+)  # fmt: skip
 # Errors of opening a name without a file: nothing there, a folder, a link to itself, a socket.
 NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENXIO)
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from tinytrain.base.class_names import MAX_CLASSES, MAX_NAMES, is_text, wrong_class_names
 from tinytrain.base.errors import InputError, one_line
+from tinytrain.episode import Size, shape_of
 from tinytrain.episode.decode import grey
-from tinytrain.episode.image_size import Size, shape_of
 from tinytrain.episode.input_facts import Duplicate, Skipped
 from tinytrain.network.replay import Replay
 

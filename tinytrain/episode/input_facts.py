@@ -9,10 +9,14 @@ EXAMPLES = 3  # files that are named of those left out for one reason, and copie
 COPIES = 5  # images of each kind of copies that have a line
 NAMED = ("damaged", "too-large")  # kinds of which every file is named
 ONE_CLASS, CLASSES, SIDES = "one class", "several classes", "both sides"
+# Where copies of an image lie -> the place in words, and what to do.
 PLACES = {
-    SIDES: "on both sides of the split",
-    ONE_CLASS: "each in one class",
-    CLASSES: "each in several classes",
+    SIDES: (
+        "on both sides of the split",
+        "the copies were taken out of the held-out images; keep one of them",
+    ),
+    ONE_CLASS: ("each in one class", "all copies stay on one side of a split; keep one of them"),
+    CLASSES: ("each in several classes", "one label must be wrong; keep the right one"),
 }
 
 
@@ -64,16 +68,11 @@ def skipped_lines(skipped: Sequence[Skipped]) -> list[str]:
 
 def duplicate_lines(duplicates: Sequence[Duplicate]) -> list[str]:
     """A line for each image that was met more than once; of many of a kind, for the first ones."""
-    remedies = {
-        ONE_CLASS: "all copies stay on one side of a split; keep one of them",
-        CLASSES: "one label must be wrong; keep the right one",
-        SIDES: "the copies were taken out of the held-out images; keep one of them",
-    }
     lines = []
-    for where, place in PLACES.items():
+    for where, (place, remedy) in PLACES.items():
         alike = [d for d in duplicates if d.where == where]
         lines += [
-            f"the same image {len(d.files)} times, in {_place(d)}: {_some(d.files)}; {remedies[where]}"
+            f"the same image {len(d.files)} times, in {_place(d)}: {_some(d.files)}; {remedy}"
             for d in alike[:COPIES]
         ]
         if (more := len(alike) - COPIES) > 0:

@@ -31,14 +31,9 @@ XMP = ("xmp", "XML:com.adobe.xmp")
 
 # EXIF orientation -> name of the inverse in PIL.Image.Transpose.
 UPRIGHT = {
-    2: "FLIP_LEFT_RIGHT",
-    3: "ROTATE_180",
-    4: "FLIP_TOP_BOTTOM",
-    5: "TRANSPOSE",
-    6: "ROTATE_270",
-    7: "TRANSVERSE",
-    8: "ROTATE_90",
-}
+    2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE",
+    6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90",
+}  # fmt: skip
 SIDEWAYS = (5, 6, 7, 8)  # those that make rows of columns
 Sides, Box = tuple[int, int], tuple[int, int, int, int]
 

@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 
 from tinytrain.base.errors import InputError
+from tinytrain.episode import Size
 from tinytrain.episode.decode import convert, fit, load_image
 from tinytrain.episode.episode import Images
-from tinytrain.episode.image_size import Size
 
 KINDS = "a path, the bytes of an image file, a PIL image or a uint8 array (rows, columns, 3) in RGB order"
 

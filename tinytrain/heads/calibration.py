@@ -1,6 +1,7 @@
 """The temperature of a head, from its logits for the support images, each left out of its class in turn."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,38 +25,42 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-def calibrate(
+def calibrated(
+    head,
     support,
-    logits: Callable[[np.ndarray], np.ndarray],
     leave_out: Callable[[np.ndarray, np.ndarray, int], None],
-) -> tuple[float, float | None]:
-    """Temperature of a head, and its leave-one-out accuracy (None if every class has a single image).
+    logits: Callable[[np.ndarray], np.ndarray] | None = None,
+    gauge=None,
+):
+    """`head` with its temperature, its leave-one-out accuracy (None if every class has a single image), and
+    the limit that `gauge` has found meanwhile, if there is one.
 
     `support` is the `heads.head.Support` that the head was fitted to. ``logits(e)`` are those (way,) of the
-    unit embedding of a clean image; ``leave_out(logits, e, label)`` turns them into those of the head without
-    that image; it is called only if the class has other images.
+    unit embedding of a clean image, by default those of the head; ``leave_out(logits, e, label)`` turns them
+    into those of the head without that image; it is called only if the class has other images.
     """
-    images = support.images
+    images, logits = support.images, logits or (lambda e: head.logits(e[None])[0])
     lead, largest, seen, right, judged = 0.0, 0.0, 0, 0, 0
     confidence = np.zeros(len(TEMPERATURES))
-    for embeddings, labels in support.clean():
-        for e, label in zip(embeddings, labels, strict=True):
-            found = logits(e)
-            others = (float(found.sum()) - float(found[label])) / max(len(found) - 1, 1)
-            lead, seen = lead + float(found[label]) - others, seen + 1
-            largest = max(largest, float(np.abs(found).max()))
-            if images[label] < 2:
-                continue
-            leave_out(found, e, label)
-            right, judged = right + int(found.argmax() == label), judged + 1
-            confidence += _confidence(found)
-    left_out = right / judged if judged else None
-    if not lead / seen > NO_LEAD * largest:
-        return float(TEMPERATURES[-1]), left_out  # the classes cannot be told apart
-    # Mean confidence in left-out images must not exceed their accuracy, or that of guessing.
-    modest = TEMPERATURES[confidence <= (1 + ROUNDING) * max(right, judged / len(images))]
-    least = modest[0] if len(modest) else TEMPERATURES[-1]
-    return max(lead_fraction(support) * lead / seen, float(least) if judged else 0.0), left_out
+    for e, label in support.each():
+        found = logits(e)
+        others = (float(found.sum()) - float(found[label])) / max(len(found) - 1, 1)
+        lead, seen = lead + float(found[label]) - others, seen + 1
+        largest = max(largest, float(np.abs(found).max()))
+        if images[label] < 2:
+            continue
+        leave_out(found, e, label)
+        right, judged = right + int(found.argmax() == label), judged + 1
+        confidence += _confidence(found)
+    if lead / seen > NO_LEAD * largest:
+        # Mean confidence in left-out images must not exceed their accuracy, or that of guessing.
+        modest = TEMPERATURES[confidence <= (1 + ROUNDING) * max(right, judged / len(images))]
+        least = float(modest[0] if len(modest) else TEMPERATURES[-1]) if judged else 0.0
+        temperature = max(lead_fraction(support) * lead / seen, least)
+    else:
+        temperature = float(TEMPERATURES[-1])  # the classes cannot be told apart
+    facts = {"temperature": temperature, "left_out": right / judged if judged else None}
+    return replace(head, **facts, limit=gauge and gauge.limit(support.steps))
 
 
 def lead_fraction(support) -> float:

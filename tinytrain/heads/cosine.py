@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tinytrain.heads.head import HeadMethod, Support
-from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers
+from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers, unfitted
 from tinytrain.kernels.rows import dot, multiply_rows
 
 
@@ -34,7 +34,7 @@ class Cosine(HeadMethod):
         np.copyto(arrays["weights"], arrays["means"])
         arrays["offsets"].fill(0)
         kernels.normalize_rows(arrays["weights"])
-        return calibrated(self, arrays, support, _own_logit)
+        return calibrated(unfitted(self, arrays, support), support, _own_logit)
 
 
 def _own_logit(mean: np.ndarray, e: np.ndarray, images: float) -> float:

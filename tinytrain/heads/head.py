@@ -7,7 +7,7 @@ in the same bytes (`extended`, then `update`), and is what a delta stores (`tens
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import NamedTuple
 
@@ -68,6 +68,19 @@ class Support:
     clean: Batches
     images: np.ndarray
     steps: int = 0
+
+    def each(self) -> Iterator[tuple[np.ndarray, int]]:
+        """The clean images one by one: embedding (d,) and label."""
+        for embeddings, labels in self.clean():
+            yield from zip(embeddings, labels.tolist(), strict=True)
+
+    def write_mean(self, mean: np.ndarray) -> int:
+        """Write the mean of the clean images to `mean` (1, d); returns their number."""
+        mean.fill(0)
+        for embeddings, _ in self.clean():
+            mean += embeddings.sum(axis=0)
+        mean /= (count := int(self.images.sum()))
+        return count
 
 
 class HeadMethod(ABC):
@@ -175,8 +188,11 @@ class Head(ABC):
 
     @property
     def tells_strangers(self) -> bool:
-        """Whether the head can reject images. If not, every verdict is IDENTIFIED."""
-        return self.limit is not None
+        """Whether the head can reject images. If not, every verdict is IDENTIFIED.
+
+        It needs a limit, or a `state` of its own.
+        """
+        return self.limit is not None or type(self).state is not Head.state
 
     def probabilities(self, embeddings: np.ndarray) -> np.ndarray:
         """(n, way) calibrated class probabilities. Raises AnswerError if one is no number."""
@@ -286,6 +302,11 @@ def _no_answer() -> AnswerError:
         "the head of the delta answers NaN or infinity: its values are too large; adapt again, or use another"
         " delta",
     )
+
+
+def unit(embeddings: np.ndarray) -> np.ndarray:
+    """Embeddings (n, d) of any length, scaled to length 1."""
+    return embeddings / np.sqrt((embeddings**2).sum(axis=1, keepdims=True) + 1e-12)
 
 
 def first_parts(arrays: dict[str, np.ndarray], fewer: Iterable[HeadBuffer]) -> dict[str, np.ndarray]:

@@ -11,17 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tinytrain.heads.cosine import Cosine, CosineHead
+from tinytrain.heads.head import unit
 
 
 @dataclass(frozen=True, eq=False)
 class ImprintHead(CosineHead):
     def logits(self, embeddings: np.ndarray) -> np.ndarray:
         """As of any linear head, but class by class: the bits of one do not depend on how many there are."""
-        unit = embeddings / np.sqrt((embeddings**2).sum(axis=1, keepdims=True) + 1e-12)
-        found = np.empty((len(unit), len(self.weights)), np.result_type(unit, self.weights))
-        for k, row in enumerate(self.weights):
-            found[:, k] = unit @ row
-        return found + self.offsets
+        x = unit(embeddings)
+        return np.stack([x @ row for row in self.weights], axis=1) + self.offsets
 
 
 class Imprint(Cosine):

@@ -13,14 +13,13 @@ as if IDENTITY images more for each value of an embedding had shown the identity
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from tinytrain.heads.calibration import calibrate
-from tinytrain.heads.head import ANSWERING, FITTING, Head, HeadBuffer, HeadMethod, Support
-from tinytrain.heads.linear import class_means
-from tinytrain.heads.scatter import gain_without, outer_products, share_of_image
+from tinytrain.heads.calibration import calibrated
+from tinytrain.heads.head import ANSWERING, FITTING, Head, HeadBuffer, HeadMethod, Support, unit
+from tinytrain.heads.scatter import gain_without, scatter_around, share_of_image
 from tinytrain.heads.scatter_head import SCATTER
 from tinytrain.heads.strangers import gauge
 from tinytrain.heads.triangle import diagonal_of, diagonal_places, packed
@@ -45,8 +44,7 @@ class KnnHead(Head):
     factor: np.ndarray
 
     def logits(self, embeddings: np.ndarray) -> np.ndarray:
-        unit = embeddings / np.sqrt((embeddings**2).sum(axis=1, keepdims=True) + 1e-12)
-        return np.stack([self._logits(w) for w in whitened(unit, self.factor)])
+        return np.stack([self._logits(w) for w in whitened(unit(embeddings), self.factor)])
 
     def update(self, kernels, embeddings: np.ndarray, labels: np.ndarray) -> None:
         for e, label in zip(embeddings, labels.tolist(), strict=True):
@@ -162,18 +160,13 @@ def _calibrated(head: KnnHead, support: Support) -> KnnHead:
     found, images = gauge(head.logits_of_mean, support.images), support.images.tolist()
     total = (sum(images) + IDENTITY * head.embedding_size) if head.method.metric else math.inf
 
-    def logits(e):
-        return head.logits(e[None])[0]
-
     def leave_out(logits, e, label):
         w = next(whitened(e[None], head.factor))
         logits[label] = head.without(w, label)[label]
         if found:
             found.add(head.without(w, label, share_of_image(images[label], total)))
 
-    temperature, left_out = calibrate(support, logits, leave_out)
-    limit = found.limit(support.steps) if found else None
-    return replace(head, temperature=temperature, left_out=left_out, limit=limit)
+    return calibrated(head, support, leave_out, gauge=found)
 
 
 def _whitening(kernels, arrays: dict[str, np.ndarray], support: Support, metric: bool) -> None:
@@ -182,9 +175,7 @@ def _whitening(kernels, arrays: dict[str, np.ndarray], support: Support, metric:
     diagonal = diagonal_of(scatter)
     if metric:
         means, counts = arrays["means of classes"], arrays["images of classes"]
-        class_means(kernels, means, counts, outer_products(kernels, scatter, support.clean))
-        for k in range(len(means)):
-            kernels.add_outer(scatter, means[k : k + 1], -counts[k])
+        scatter_around(kernels, scatter, means, counts, support.clean)
         shown = IDENTITY * len(scatter)
         variance = max(float(diagonal.sum()) / n, LEAST_TRACE) / len(scatter)
         scatter /= np.float32(n + shown)

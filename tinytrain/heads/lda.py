@@ -9,14 +9,14 @@ follows from its factor.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from tinytrain.heads.few import Few, cholesky_of, deviations, scatter_of
 from tinytrain.heads.head import FITTING, STORED, HeadBuffer, Support
-from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers
-from tinytrain.heads.scatter import gain_without, keep_covariance, outer_products, share_of_image
-from tinytrain.heads.scatter_head import SCATTER, ScatterHead, ScatterMethod, with_scatter
+from tinytrain.heads.linear import linear_buffers
+from tinytrain.heads.scatter import cholesky_of, gain_without, scatter_of, share_of_image
+from tinytrain.heads.scatter_head import SCATTER, ScatterHead, ScatterMethod
 from tinytrain.heads.triangle import Triangle, diagonal_of, diagonal_places, packed, unpacked
 from tinytrain.kernels.rows import dot, dots
 
@@ -63,13 +63,12 @@ class LdaHead(ScatterHead):
     def _solve(self, kernels, scatter: np.ndarray) -> None:
         solver = self.method.factored(Triangle(kernels, scatter), self.total)
         packed(scatter, self.factor)
-        solve_classes(self, solver)
+        self.method.weigh(self, solver, self.counts / self.views)
 
     def problem(self) -> str | None:
-        if self.factor is None:
-            return super().problem()
-        indefinite = self.factor[diagonal_places(self.embedding_size)].min() <= 0
-        return super().problem() or ("the diagonal of head.factor must be above 0" if indefinite else None)
+        if self.factor is not None and self.factor[diagonal_places(self.embedding_size)].min() <= 0:
+            return super().problem() or "the diagonal of head.factor must be above 0"
+        return super().problem()
 
 
 class Lda(ScatterMethod):
@@ -86,70 +85,54 @@ class Lda(ScatterMethod):
         factor = HeadBuffer("factor", (size * (size + 1) // 2,), STORED)
         return (*linear_buffers(way, size), factor, scatter)
 
-    def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> LdaHead:
-        few = "deviations" in arrays
-        solver = (self._few if few else self._any_number)(kernels, arrays, support)
-        weights, offsets, means = arrays["weights"], arrays["offsets"], arrays["means"]
+    def factored(self, scatter: Triangle, total: float) -> "Factored":
+        ridge = self.shrinkage * scatter.trace() / total / scatter.size + RIDGE
+        scatter.scale((1 - self.shrinkage) / total)
+        scatter.add_to_diagonal(ridge)
+        scatter.factorize()
+        return Factored(scatter, self.shrinkage)
+
+    def few_factors(self, rows: np.ndarray) -> tuple[float, float]:
+        trace = sum(float(np.square(row, dtype=float).sum()) for row in rows) / len(rows)
+        return (1 - self.shrinkage) / len(rows), ridge_of(trace, self.shrinkage, rows.shape[1])
+
+    def weigh(self, head: ScatterHead, solver, images: np.ndarray) -> None:
+        weights, means, excess = head.weights, head.means, solver.excess
         np.copyto(weights, means)
         solver.solve(weights)
-        excess = solver.excess()
         # One class after another: the products of all of them take as many bytes as the weights.
-        for k, images in enumerate(support.images):
-            offsets[k] = lda_offsets(weights[k], means[k], excess, images)
+        for k in np.flatnonzero(head.counts):
+            head.offsets[k] = lda_offsets(weights[k], means[k], excess, images[k])
+
+    def left_out(self, head: ScatterHead, support: Support, solver) -> dict:
+        means, excess = head.means, solver.excess
+
+        def solved(x):
+            found = x[None].astype(means.dtype)
+            solver.solve(found)
+            return found[0]
 
         def own_logit(mean, e, images):
-            solved = mean[None].astype(weights.dtype)
-            solver.solve(solved)
-            return dot(solved[0], e) + lda_offsets(solved[0], mean, excess, images)
+            weights = solved(mean)
+            return dot(weights, e) + lda_offsets(weights, mean, excess, images)
 
         def unseen(logits, e, label):
             """After `own_logit`: the covariance has not seen the image either."""
             images, deviation = int(support.images[label]), e - means[label]
-            solved = deviation[None].astype(weights.dtype)
-            solver.solve(solved)
-            share = share_of_image(images, float(arrays["class counts"].sum()) / (1 - self.shrinkage))
-            squared = float(dot(solved[0], deviation))
-            along = dots(means, solved[0])
+            weights = solved(deviation)
+            share = share_of_image(images, float(head.total) / (1 - self.shrinkage))
+            squared = float(dot(weights, deviation))
+            along = dots(means, weights)
             along[label] -= squared / (images - 1)
             gain = gain_without(share, squared)
-            return logits + gain * (float(dot(solved[0], e)) * along - along * along / 2)
+            return logits + gain * (float(dot(weights, e)) * along - along * along / 2)
 
-        return with_scatter(calibrated(self, arrays, support, own_logit, unseen=unseen), arrays)
-
-    def _any_number(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> "Factored":
-        scatter, means, counts = arrays[SCATTER], arrays["means"], arrays["class counts"]
-        class_means(kernels, means, counts, outer_products(kernels, scatter, support.every_view))
-        within = Triangle(kernels, scatter)
-        for k in range(len(means)):
-            within.add_outer(means[k : k + 1], -counts[k])
-        total = float(counts.sum())
-        if "covariance" in arrays:
-            keep_covariance(scatter, total, arrays["covariance"])
-        return self.factored(within, total)
-
-    def _few(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> "FewShrunk":
-        rows = deviations(kernels, arrays, support)
-        trace = sum(float(np.square(row, dtype=float).sum()) for row in rows) / len(rows)
-        ridge = ridge_of(trace, self.shrinkage, rows.shape[1])
-        return FewShrunk(kernels, arrays["gram"], rows, (1 - self.shrinkage) / len(rows), ridge)
-
-    def factored(self, scatter: Triangle, total: float) -> "Factored":
-        """Solves with S; `scatter`, which is that of so many embeddings, becomes its factor."""
-        shrink(scatter, total, self.shrinkage)
-        return Factored(scatter, self.shrinkage)
+        return {"own_logit": own_logit, "unseen": unseen}
 
 
 def ridge_of(trace: float, shrinkage: float, size: int) -> float:
     """What shrinkage adds to the diagonal of a covariance with this `trace`."""
     return shrinkage * trace / size + RIDGE
-
-
-def shrink(scatter: Triangle, total: float, shrinkage: float) -> None:
-    """`scatter` of so many embeddings becomes the Cholesky factor of S, their shrunk covariance."""
-    ridge = shrinkage * scatter.trace() / total / scatter.size + RIDGE
-    scatter.scale((1 - shrinkage) / total)
-    scatter.add_to_diagonal(ridge)
-    scatter.factorize()
 
 
 class Factored:
@@ -162,27 +145,10 @@ class Factored:
         """Replace each row of x (k, d) by S^-1 row."""
         self._factor.solve(x)
 
+    @cached_property
     def excess(self) -> float:
         """trace(S^-1 C)."""
         return excess_of_means(self._factor, self._shrinkage)
-
-
-class FewShrunk(Few):
-    """The same for few embeddings, of which there are the deviations."""
-
-    def excess(self) -> float:
-        """trace(S^-1 C)."""
-        return self.degrees() / (self.scale * len(self.rows))
-
-
-def solve_classes(head: LinearHead, solver) -> None:
-    """Weights and offsets of all classes with an image, from the means of `head`."""
-    known = np.flatnonzero(head.counts)
-    rows, excess = head.means[known], solver.excess()
-    solver.solve(rows)
-    head.weights[known] = rows
-    images = head.counts[known] / head.views
-    head.offsets[known] = lda_offsets(rows, head.means[known], excess, images)
 
 
 def lda_offsets(weights: np.ndarray, means: np.ndarray, excess: float, images) -> np.ndarray:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tinytrain.heads.calibration import calibrate
+from tinytrain.heads import calibration
 from tinytrain.heads.head import (
     ANSWERING,
     BESIDE,
@@ -21,6 +21,7 @@ from tinytrain.heads.head import (
     HeadBuffer,
     HeadMethod,
     Support,
+    unit,
 )
 from tinytrain.heads.strangers import gauge
 from tinytrain.kernels.rows import divide_rows, dots
@@ -48,8 +49,7 @@ class LinearHead(Head):
     counts: np.ndarray
 
     def logits(self, embeddings: np.ndarray) -> np.ndarray:
-        unit = embeddings / np.sqrt((embeddings**2).sum(axis=1, keepdims=True) + 1e-12)
-        return unit @ self.weights.T + self.offsets
+        return unit(embeddings) @ self.weights.T + self.offsets
 
     def update(self, kernels, embeddings: np.ndarray, labels: np.ndarray) -> None:
         """New embeddings weigh as much as old ones; rows of other classes keep every bit."""
@@ -78,30 +78,40 @@ def class_means(kernels, means: np.ndarray, counts: np.ndarray, batches: Iterabl
     divide_rows(means, counts, out=means)
 
 
+def unfitted(method: HeadMethod, arrays: dict[str, np.ndarray], support: Support) -> LinearHead:
+    """The head in `arrays`, of which the means and ``class counts`` are known, before it is calibrated."""
+    counts = arrays["class counts"].astype(np.int32)
+    views = sum(counts.tolist()) // int(sum(support.images.tolist()))
+    names = ("weights", "offsets", "means", "deviations", "covariance")
+    tensors = {name: arrays[name] for name in names if name in arrays}
+    return method.head(method, **tensors, counts=counts, views=views)
+
+
 def calibrated(
-    method: HeadMethod,
-    arrays: dict[str, np.ndarray],
+    head: LinearHead,
     support: Support,
     own_logit: Callable[[np.ndarray, np.ndarray, float], float] | None = None,
     leave_out: Callable[[np.ndarray, np.ndarray, int], None] | None = None,
     unseen: Callable[[np.ndarray, np.ndarray, int], np.ndarray] | None = None,
 ) -> LinearHead:
-    """The head in `arrays`, calibrated by each clean image after it is taken out of its class mean.
+    """`head`, calibrated by each clean image after it is taken out of its class mean.
 
     ``own_logit(mean, e, images)`` is the logit of the unit embedding `e` for a class with that mean of so
     many images. All views of an image are assumed to have the embedding of the clean image. Where more than
     the own class follows, ``leave_out(logits, e, label)`` does it all. ``unseen(logits, e, label)`` returns
     what the limit is found from, if that is not what `leave_out` gives.
     """
-    weights, offsets, means = arrays["weights"], arrays["offsets"], arrays["means"]
-    images, counts = support.images, arrays["class counts"].astype(np.int32)
+    images, means = support.images, head.means
+
+    def logits_of(e):
+        return dots(head.weights, e) + head.offsets
 
     def own_class(logits, e, label):
         scale = images[label] / (images[label] - 1)
         mean = means[label] * scale - e * (scale - 1)
         logits[label] = own_logit(mean, e, images[label] - 1)
 
-    found = gauge(lambda k: dots(weights, means[k]) + offsets, images) if method.limited else None
+    found = gauge(lambda k: logits_of(means[k]), images) if head.method.limited else None
     leave = leave_out or own_class
 
     def gauged(logits, e, label):
@@ -109,8 +119,4 @@ def calibrated(
         if found:
             found.add(unseen(logits, e, label) if unseen else logits)
 
-    temperature, left_out = calibrate(support, lambda e: dots(weights, e) + offsets, gauged)
-    limit = found.limit(support.steps) if found else None
-    views = sum(counts.tolist()) // int(sum(images.tolist()))
-    facts = {"temperature": temperature, "left_out": left_out, "views": views, "limit": limit}
-    return method.head(method, weights, offsets, means, counts, **facts)
+    return calibration.calibrated(head, support, gauged, logits_of, found)

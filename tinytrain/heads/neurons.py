@@ -17,7 +17,6 @@ MAX_BYTES = 256  # of a pattern
 LARGEST_FIELD, SMALLEST_FIELD = 0x4000, 2  # as a chip starts
 DEGENERATE = 0x8000  # bit of a category: the field of the neuron was to shrink below the smallest one
 MAX_CATEGORY = DEGENERATE - 1
-L1, LSUP = "L1", "Lsup"
 BLOCK = 16  # neurons whose distances are computed at a time, so that little memory is needed beside them
 
 
@@ -25,14 +24,13 @@ BLOCK = 16  # neurons whose distances are computed at a time, so that little mem
 class Neurons:
     """`patterns` (n, length) uint8, `categories` (n,) and `fields` (n,) uint16, `contexts` (n,) uint8.
 
-    `norm` of the distances is L1, their sum, or LSUP, the largest of them.
+    A distance is the sum of the differences (L1), which is one of the two norms of the chip.
     """
 
     patterns: np.ndarray
     categories: np.ndarray
     fields: np.ndarray
     contexts: np.ndarray
-    norm: str = L1
     largest_field: int = LARGEST_FIELD
     smallest_field: int = SMALLEST_FIELD
 
@@ -46,8 +44,7 @@ class Neurons:
         distances, wide = np.empty(len(found), np.int32), pattern.astype(np.int16)
         for first in range(0, len(found), BLOCK):
             part = found[first : first + BLOCK]
-            apart = np.abs(self.patterns[part] - wide)
-            distances[first : first + BLOCK] = apart.sum(axis=1) if self.norm == L1 else apart.max(axis=1)
+            distances[first : first + BLOCK] = np.abs(self.patterns[part] - wide).sum(axis=1)
         return found, distances
 
     def firing(self, pattern: np.ndarray, context: int = 1) -> list[tuple[int, int]]:

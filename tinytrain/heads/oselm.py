@@ -7,18 +7,17 @@ the first images. It is stored nowhere (`heads.projection`). A baseline: with UN
 points behind LDA, and 256 of them, which nearly reach it, would take 262 kB.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from tinytrain.heads.calibration import calibrate
-from tinytrain.heads.head import ANSWERING, BESIDE, UPDATING, Head, HeadBuffer, HeadMethod, Support
-from tinytrain.heads.projection import hidden
+from tinytrain.heads.calibration import calibrated
+from tinytrain.heads.head import ANSWERING, BESIDE, UPDATING, Head, HeadBuffer, HeadMethod, Support, unit
+from tinytrain.heads.projection import hidden, write_centre
 from tinytrain.heads.recursive import begin, learn, leverage
 
 UNITS = 128  # hidden ones
 RIDGE = 1.0
-LEAST_SPREAD = 1e-6  # squared: images that are all alike say nothing about how far others lie apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +34,7 @@ class OselmHead(Head):
 
     def hidden(self, embeddings: np.ndarray) -> np.ndarray:
         """(n, UNITS) of embeddings (n, d) of any length."""
-        unit = embeddings / np.sqrt((embeddings**2).sum(axis=1, keepdims=True) + 1e-12)
-        return hidden(unit - self.centre, UNITS, float(self.slope[0]))
+        return hidden(unit(embeddings) - self.centre, UNITS, float(self.slope[0]))
 
     def logits(self, embeddings: np.ndarray) -> np.ndarray:
         return self.hidden(embeddings) @ self.weights.T
@@ -74,39 +72,20 @@ class Oselm(HeadMethod):
         )
 
     def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> OselmHead:
-        slope = np.array([1 / np.sqrt(centre_of(arrays["centre"], support))], np.float32)
+        slope = np.array([1 / np.sqrt(write_centre(arrays["centre"], support))], np.float32)
         begin(arrays["inverse"], arrays["weights"], RIDGE)
         tensors = {name: arrays[name] for name in ("weights", "inverse", "centre")}
         head = OselmHead(self, **tensors, slope=slope, counts=np.zeros(len(support.images), np.int32))
         for embeddings, labels in support.clean():
             head.update(kernels, embeddings, labels)
-        return _calibrated(head, support)
 
+        def leave_out(logits, e, label):
+            """Exact: the leverage of an image says what the others alone would have answered."""
+            own = leverage(head.inverse, head.hidden(e[None])[0])
+            logits[label] -= own
+            logits /= 1 - own
 
-def centre_of(centre: np.ndarray, support: Support) -> float:
-    """Write the mean of the clean images to `centre` (1, d); their mean squared distance from it.
-
-    That is 1 - |mean|^2, as embeddings have length 1, and too small by 1 / n, as the mean is their own.
-    """
-    n = int(support.images.sum())
-    centre.fill(0)
-    for embeddings, _ in support.clean():
-        centre += embeddings.sum(axis=0)
-    centre /= n
-    spread = (1 - float(np.square(centre).sum())) * n / max(n - 1, 1)
-    return spread if spread > LEAST_SPREAD else 1.0
-
-
-def _calibrated(head: OselmHead, support: Support) -> OselmHead:
-    """Leaving an image out is exact: its leverage says what the others alone would have answered."""
-
-    def leave_out(logits, e, label):
-        own = leverage(head.inverse, head.hidden(e[None])[0])
-        logits[label] -= own
-        logits /= 1 - own
-
-    temperature, left_out = calibrate(support, lambda e: head.logits(e[None])[0], leave_out)
-    return replace(head, temperature=temperature, left_out=left_out)
+        return calibrated(head, support, leave_out)
 
 
 METHOD = Oselm()

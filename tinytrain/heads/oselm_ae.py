@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tinytrain.heads.calibration import calibrate
+from tinytrain.heads.calibration import calibrated
 from tinytrain.heads.head import (
     ANSWERING,
     BESIDE,
@@ -27,10 +27,10 @@ from tinytrain.heads.head import (
     HeadVerdict,
     Normal,
     Support,
+    unit,
 )
-from tinytrain.heads.oselm import centre_of
-from tinytrain.heads.projection import hidden
-from tinytrain.heads.recursive import begin, learn, leverage, product
+from tinytrain.heads.projection import hidden, write_centre
+from tinytrain.heads.recursive import begin, learn, leverage, observe, product
 from tinytrain.heads.strangers import UNSURE
 
 UNITS = 16  # hidden ones of each class, the constant one counted
@@ -82,10 +82,6 @@ class OselmAeHead(Head):
             found[:, empty] = found[:, ~empty].min(axis=1, initial=0, keepdims=True) - 1
         return found
 
-    @property
-    def tells_strangers(self) -> bool:
-        return True
-
     def limits(self) -> np.ndarray:
         """(way,) errors above which an image is of none."""
         mean, squares = self.errors.T
@@ -120,9 +116,7 @@ class OselmAeHead(Head):
             if self.counts[label] > 1 and error < REPEATED * self.errors[label, 0]:
                 continue
             self.counts[label] += 1
-            away = error - self.errors[label, 0]
-            self.errors[label, 0] += away / self.counts[label]
-            self.errors[label, 1] += away * (error - self.errors[label, 0])
+            observe(self.errors[label, :, None], self.counts[label], error)
 
     def extended(self, way: int) -> "OselmAeHead":
         head, known = super().extended(way), len(self.counts)
@@ -138,9 +132,8 @@ class OselmAeHead(Head):
 
     def _seen(self, embeddings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Embeddings (n, d) minus the centre, and what the hidden layer makes of them, (n, UNITS)."""
-        unit = embeddings / np.sqrt((embeddings**2).sum(axis=1, keepdims=True) + 1e-12)
-        centred = unit - self.centre
-        found = np.full((len(unit), UNITS), CONSTANT, unit.dtype)
+        centred = unit(embeddings) - self.centre
+        found = np.full((len(centred), UNITS), CONSTANT, centred.dtype)
         found[:, :-1] = hidden(centred, UNITS - 1, SLOPE / math.sqrt(float(self.spread[0])))
         return centred, found
 
@@ -176,18 +169,24 @@ class OselmAe(HeadMethod):
 
     def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> OselmAeHead:
         way, counts = len(support.images), support.images.astype(np.int32)
-        spread = np.array([centre_of(arrays["centre"], support)], np.float32)
+        spread = np.array([write_centre(arrays["centre"], support)], np.float32)
         for inverse, weights in zip(arrays["inverses"], arrays["weights"], strict=True):
             begin(inverse, weights, RIDGE)
         tensors = {name: arrays[name] for name in ("weights", "inverses", "centre")}
-        head = OselmAeHead(
-            self, **tensors, spread=spread, errors=np.zeros((way, 2), np.float32), counts=counts
-        )
+        errors = np.zeros((way, 2), np.float32)
+        head = OselmAeHead(self, **tensors, spread=spread, errors=errors, counts=counts)
         for embeddings, labels in support.clean():
             for centred, h, label in zip(*head._seen(embeddings), labels.tolist(), strict=True):
                 head._learn(label, centred, h)
-        _measure(head, support)
-        return _calibrated(head, support)
+        seen = [0] * way
+        for e, label in support.each():
+            seen[label] += 1
+            observe(head.errors[label, :, None], seen[label], left_out_errors(head, e, label)[label])
+
+        def leave_out(logits, e, label):
+            logits[:] = 1 - left_out_errors(head, e, label)
+
+        return calibrated(head, support, leave_out) if way > 1 else _accepting(head, support)
 
 
 def left_out_errors(head: OselmAeHead, e: np.ndarray, label: int) -> np.ndarray:
@@ -201,37 +200,11 @@ def left_out_errors(head: OselmAeHead, e: np.ndarray, label: int) -> np.ndarray:
     return found / float(head.spread[0])
 
 
-def _measure(head: OselmAeHead, support: Support) -> None:
-    """Write mean and sum of squared deviations of the errors of left-out images."""
-    seen = [0] * len(support.images)
-    for embeddings, labels in support.clean():
-        for e, label in zip(embeddings, labels.tolist(), strict=True):
-            seen[label] += 1
-            error = left_out_errors(head, e, label)[label]
-            away = error - head.errors[label, 0]
-            head.errors[label, 0] += away / seen[label]
-            head.errors[label, 1] += away * (error - head.errors[label, 0])
-
-
-def _calibrated(head: OselmAeHead, support: Support) -> OselmAeHead:
-    """Of a single class, `left_out` is the fraction of left-out images that are not above its limit."""
-    if len(support.images) == 1:
-        return replace(head, left_out=_accepted(head, support))
-
-    def leave_out(logits, e, label):
-        logits[:] = 1 - left_out_errors(head, e, label)
-
-    temperature, left_out = calibrate(support, lambda e: head.logits(e[None])[0], leave_out)
-    return replace(head, temperature=temperature, left_out=left_out)
-
-
-def _accepted(head: OselmAeHead, support: Support) -> float | None:
-    """Fraction of the images of the only class; None if it has a single one."""
+def _accepting(head: OselmAeHead, support: Support) -> OselmAeHead:
+    """The head of a single class; `left_out` is the fraction of left-out images not above its limit."""
     n, limit = int(support.images[0]), head.limits()[0]
-    if n < 2:
-        return None
-    errors = (left_out_errors(head, e, 0)[0] for embeddings, _ in support.clean() for e in embeddings)
-    return sum(bool(error <= limit) for error in errors) / n
+    errors = (left_out_errors(head, e, 0)[0] for e, _ in support.each())
+    return replace(head, left_out=sum(bool(error <= limit) for error in errors) / n if n > 1 else None)
 
 
 METHOD = OselmAe()

@@ -9,9 +9,26 @@ import numpy as np
 
 from tinytrain.heads.recursive import product
 
+LEAST_SPREAD = 1e-6  # squared: images that are all alike say nothing about how far others lie apart
 UNITS_AT_A_TIME = 16  # so that little memory is needed
 STEP = 0x9E3779B97F4A7C15
 SIGNS, BIASES = 0, 1 << 40  # where the counters of each begin
+
+
+def write_centre(centre: np.ndarray, support) -> float:
+    """Write the mean of the clean images to `centre` (1, d); their mean squared distance from it."""
+    n = support.write_mean(centre)
+    return spread_of(float(np.square(centre).sum()), n)
+
+
+def spread_of(squared: float, n: int) -> float:
+    """Mean squared distance of `n` unit embeddings from their mean, whose `squared` length is given.
+
+    It would be too small by 1 / n, as the mean is their own. If they are all alike, that of unrelated ones
+    stands for it.
+    """
+    spread = (1 - squared) * n / max(n - 1, 1)
+    return spread if spread > LEAST_SPREAD else 1.0
 
 
 def hidden(centred: np.ndarray, units: int, slope: float) -> np.ndarray:

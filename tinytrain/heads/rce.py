@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tinytrain.heads.calibration import calibrate
+from tinytrain.heads.calibration import calibrated
 from tinytrain.heads.head import (
     ANSWERING,
     BESIDE,
@@ -21,11 +21,12 @@ from tinytrain.heads.head import (
     Head,
     HeadBuffer,
     HeadMethod,
-    HeadVerdict,
     Support,
 )
 from tinytrain.heads.neurons import MAX_BYTES, MAX_CATEGORY, MAX_NEURONS, Neurons
+from tinytrain.heads.projection import spread_of
 
+NEURONS = ("patterns", "fields", "categories", "contexts")  # their tensors
 NEURONS_PER_CLASS = 32  # until all classes have MAX_NEURONS together
 MIDDLE, STEPS, REACH = 128, 127, 4  # the byte of the mean; so many steps are so many average deviations
 LARGEST_FIELD = 30  # of a neuron, for each byte of a pattern; settled on images of the development domains
@@ -48,10 +49,6 @@ class RceHead(Head):
     counts: np.ndarray
 
     @property
-    def tells_strangers(self) -> bool:
-        return True
-
-    @property
     def neurons(self) -> Neurons:
         """The machine over the tensors of the head."""
         categories, fields = (a.view("<u2")[:, 0] for a in (self.categories, self.fields))
@@ -70,10 +67,10 @@ class RceHead(Head):
             self._nearest(row, neurons, self.pattern(e))
         return found
 
-    def firing(self, embedding: np.ndarray) -> str:
-        """The state of an embedding (d,): UNKNOWN if no neuron fires.
+    def state(self, embedding: np.ndarray, confidence: float) -> str:
+        """UNKNOWN if no neuron fires; IDENTIFIED if all that fire are of the class of the closest neuron.
 
-        IDENTIFIED if all that fire are of the class of the closest neuron, which need not fire itself.
+        That one need not fire itself.
         """
         pattern, neurons = self.pattern(embedding), self.neurons
         categories = {category for _, category in neurons.firing(pattern)}
@@ -82,9 +79,6 @@ class RceHead(Head):
         found, distances = neurons.distances(pattern, 1)
         closest = neurons.categories[found[distances.argmin()]] & MAX_CATEGORY
         return IDENTIFIED if categories == {int(closest)} else UNCERTAIN
-
-    def verdict(self, embedding: np.ndarray, reject: float | None = None) -> HeadVerdict:
-        return replace(super().verdict(embedding, reject), state=self.firing(embedding))
 
     def update(self, kernels, embeddings: np.ndarray, labels: np.ndarray) -> None:
         for e, label in zip(embeddings, labels.tolist(), strict=True):
@@ -108,8 +102,7 @@ class RceHead(Head):
         most = len(self.method.tensors(way - 1, self.embedding_size)[0].allocate())
         while np.count_nonzero(neurons.categories) > most:
             head._evict()
-        names = ("patterns", "fields", "categories", "contexts")
-        return replace(head, **{name: arrays[name][:most].copy() for name in names})
+        return replace(head, **{name: arrays[name][:most].copy() for name in NEURONS})
 
     def _learn(self, pattern: np.ndarray, label: int) -> None:
         """A neuron that is needed takes the place of the oldest one of the class that has most of them."""
@@ -154,45 +147,25 @@ class Rce(HeadMethod):
         )
 
     def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> RceHead:
-        names = ("patterns", "fields", "categories", "contexts")
-        for name in names:
+        for name in NEURONS:
             arrays[name].fill(0)
-        centre, n = arrays["centre"], int(support.images.sum())
-        centre.fill(0)
-        for embeddings, _ in support.clean():
-            centre += embeddings.sum(axis=0)
-        centre /= n
-        step = np.array([_step(centre[0], n, arrays["patterns"].shape[1])], np.float32)
-        tensors = {name: arrays[name] for name in names}
-        head = RceHead(self, **tensors, centre=centre, step=step, counts=support.images.astype(np.int32))
+        tensors, length = {name: arrays[name] for name in (*NEURONS, "centre")}, arrays["patterns"].shape[1]
+        n, centre = support.write_mean(arrays["centre"]), arrays["centre"][0]
+        spread = spread_of(float(centre @ centre), n)
+        step = np.array([REACH / STEPS * np.sqrt(spread / length)], np.float32)
+        head = RceHead(self, **tensors, step=step, counts=support.images.astype(np.int32))
         for _ in range(1, self.passes):
-            for embeddings, labels in support.clean():
-                for e, label in zip(embeddings, labels.tolist(), strict=True):
-                    head._learn(head.pattern(e), label)
-        return _calibrated(head, support)
+            for e, label in support.each():
+                head._learn(head.pattern(e), label)
+        neurons = head.neurons
 
+        def leave_out(logits, e, label):
+            """Without the neurons that hold the very pattern of the image."""
+            others = np.empty_like(logits)
+            head._nearest(others, neurons, head.pattern(e), least=1)
+            logits[label] = others[label]
 
-def _calibrated(head: RceHead, support: Support) -> RceHead:
-    """With the temperature that follows from images without the neurons that hold their very pattern."""
-    neurons = head.neurons
-
-    def leave_out(logits, e, label):
-        others = np.empty_like(logits)
-        head._nearest(others, neurons, head.pattern(e), least=1)
-        logits[label] = others[label]
-
-    temperature, left_out = calibrate(support, lambda e: head.logits(e[None])[0], leave_out)
-    return replace(head, temperature=temperature, left_out=left_out)
-
-
-def _step(centre: np.ndarray, n: int, length: int) -> float:
-    """The step of patterns of `length` bytes for `n` unit embeddings of mean `centre` (d,).
-
-    Their squared distance from it is 1 - |centre|^2 in the mean, too small by 1 / n. If they are all alike,
-    that of unrelated embeddings stands for it.
-    """
-    spread = (1 - float(centre @ centre)) * n / max(n - 1, 1)
-    return REACH / STEPS * np.sqrt((spread if spread > 1e-6 else 1.0) / length)
+        return calibrated(head, support, leave_out)
 
 
 def _folded(values: np.ndarray, length: int) -> np.ndarray:

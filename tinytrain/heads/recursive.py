@@ -1,4 +1,4 @@
-"""Recursive least squares: a ridge regression that learns one example at a time, in its own bytes.
+"""What learns one example at a time, in its own bytes: a ridge regression, and running statistics.
 
 The arithmetic has the dtype of its arrays, and the same bits on every processor. The inverse stays symmetric
 to the last bit, because what is subtracted from it is the outer product of one vector with itself.
@@ -59,6 +59,17 @@ def learn(
     trace = float(np.trace(inverse))
     if trace > largest_trace:
         inverse *= inverse.dtype.type(largest_trace / trace)
+
+
+def observe(statistics: np.ndarray, seen: int, x) -> None:
+    """Add `x` (n,), number `seen` of a stream, to `statistics` (2, n): mean, sum of squares around it.
+
+    Welford, "Note on a method for calculating corrected sums of squares and products", Technometrics 4, 1962.
+    """
+    mean, squares = statistics
+    away = x - mean
+    mean += away / seen
+    squares += away * (x - mean)
 
 
 def leverage(inverse: np.ndarray, inputs: np.ndarray) -> float:

@@ -1,17 +1,29 @@
 """Linear heads whose weights follow from class means and from one scatter of all embeddings."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tinytrain.heads.few import are_few, few_buffers, scatter_of
-from tinytrain.heads.head import FITTING, UPDATING, HeadBuffer, HeadMethod
-from tinytrain.heads.linear import LinearHead, linear_buffers
-from tinytrain.heads.scatter import WITHIN, stream
-from tinytrain.heads.triangle import diagonal_places, packed, unpacked
+from tinytrain.heads.head import FITTING, UPDATING, HeadBuffer, HeadMethod, Support
+from tinytrain.heads.linear import LinearHead, calibrated, linear_buffers, unfitted
+from tinytrain.heads.scatter import (
+    WITHIN,
+    Woodbury,
+    deviations,
+    scatter_around,
+    scatter_of,
+    stream,
+)
+from tinytrain.heads.triangle import Triangle, diagonal_places, packed, unpacked
 
 SCATTER = "scatter matrix"
+
+
+def are_few(embeddings: int, size: int) -> bool:
+    """Whether so many rows of `size` values take no more than the lower triangle of their scatter."""
+    return 2 * embeddings <= size + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +44,6 @@ class ScatterHead(LinearHead):
     @abstractmethod
     def _scatter(self, kernels) -> np.ndarray:
         """The scatter (d, d) of all embeddings so far."""
-
-    @abstractmethod
-    def _solve(self, kernels, scatter: np.ndarray) -> None:
-        """Everything that follows from `scatter`, which is overwritten, and the means."""
 
     @property
     def total(self) -> int:
@@ -63,17 +71,25 @@ class CovarianceHead(ScatterHead):
         scatter *= scatter.dtype.type(self.total)
         return scatter
 
+    def _solve(self, kernels, scatter: np.ndarray) -> None:
+        keep_covariance(scatter, self.total, self.covariance)
+        solver = self.method.factored(Triangle(kernels, scatter), self.total)
+        self.method.weigh(self, solver, self.counts / self.views)
+
     def problem(self) -> str | None:
-        if self.covariance is None:
-            return super().problem()
-        negative = self.covariance[diagonal_places(self.embedding_size)].min() < 0
-        wrong = "the diagonal of head.covariance must not be below 0" if negative else None
-        return super().problem() or wrong
+        places = diagonal_places(self.embedding_size)
+        if self.covariance is not None and self.covariance[places].min() < 0:
+            return super().problem() or "the diagonal of head.covariance must not be below 0"
+        return super().problem()
 
 
 class ScatterMethod(HeadMethod):
-    """A method whose heads are such ones; `form` says what `stream` measures embeddings against."""
+    """A method whose heads are such ones; `form` says what embeddings are measured against.
 
+    With S, the matrix of the method, ``solver.solve(x)`` replaces each row of x (k, d) by S^-1 row.
+    """
+
+    head = CovarianceHead
     incremental = any_order = True
     few_by = "deviations"
     form = WITHIN
@@ -88,9 +104,45 @@ class ScatterMethod(HeadMethod):
 
     def few_form(self, way: int, size: int, embeddings: int) -> tuple[HeadBuffer, ...]:
         """Every array of a head that keeps the embeddings in place of their scatter."""
-        return (*linear_buffers(way, size), *few_buffers(size, embeddings))
+        return (
+            *linear_buffers(way, size),
+            HeadBuffer("deviations", (embeddings, size), UPDATING),
+            HeadBuffer("gram", (embeddings, embeddings), FITTING),
+            HeadBuffer("labels of rows", (embeddings,), FITTING, "int32"),
+        )
+
+    def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> ScatterHead:
+        if "deviations" in arrays:
+            rows = deviations(kernels, arrays, support, self.form)
+            solver = Woodbury(kernels, arrays["gram"], rows, *self.few_factors(rows))
+        else:
+            scatter, means, counts = arrays[SCATTER], arrays["means"], arrays["class counts"]
+            triangle = scatter_around(kernels, scatter, means, counts, support.every_view, self.form)
+            if "covariance" in arrays:
+                keep_covariance(scatter, float(counts.sum()), arrays["covariance"])
+            solver = self.factored(triangle, float(counts.sum()))
+        head = unfitted(self, arrays, support)
+        self.weigh(head, solver, support.images)
+        return calibrated(head, support, **self.left_out(head, support, solver))
+
+    @abstractmethod
+    def factored(self, scatter: Triangle, total: float):
+        """What solves with S; `scatter`, which is that of so many embeddings, becomes its factor."""
+
+    @abstractmethod
+    def few_factors(self, rows: np.ndarray) -> tuple[float, float]:
+        """Scale and ridge of `Woodbury` for the deviations `rows` (n, d) of few embeddings."""
+
+    @abstractmethod
+    def weigh(self, head: ScatterHead, solver, images: np.ndarray) -> None:
+        """Write the weights and offsets of all classes from their means, of so many `images` (way,) each."""
+
+    @abstractmethod
+    def left_out(self, head: ScatterHead, support: Support, solver) -> dict[str, Callable]:
+        """How an image is left out: arguments of `linear.calibrated`."""
 
 
-def with_scatter(head: ScatterHead, arrays: dict[str, np.ndarray]) -> ScatterHead:
-    """`head` with what it keeps of the scatter, in whichever form `arrays` have it."""
-    return replace(head, **{name: arrays[name] for name in ("deviations", "covariance") if name in arrays})
+def keep_covariance(scatter: np.ndarray, total: float, covariance: np.ndarray) -> None:
+    """Write the packed `covariance` of so many embeddings."""
+    packed(scatter, covariance)
+    covariance /= covariance.dtype.type(total)

@@ -9,28 +9,17 @@ network.
 A baseline: what LDA solves, this head approaches step by step.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from tinytrain.heads.calibration import calibrate
+from tinytrain.heads.calibration import calibrated
 from tinytrain.heads.calibration import softmax as probabilities_of
-from tinytrain.heads.head import ANSWERING, BESIDE, FITTING, Head, HeadBuffer, HeadMethod, Support
-from tinytrain.heads.recursive import product
+from tinytrain.heads.head import ANSWERING, BESIDE, FITTING, Head, HeadBuffer, HeadMethod, Support, unit
+from tinytrain.heads.recursive import observe, product
 
 RATE = 0.5
 LEAST_VARIANCE = 0.05  # of a value, as a fraction of that of a value of unrelated embeddings
-
-
-def observe(statistics: np.ndarray, seen: int, x: np.ndarray) -> None:
-    """Add `x` (d,), number `seen` of a stream, to `statistics` (2, d): mean, sum of squares around it.
-
-    Welford, "Note on a method for calculating corrected sums of squares and products", Technometrics 4, 1962.
-    """
-    mean, squares = statistics
-    away = x - mean
-    mean += away / seen
-    squares += away * (x - mean)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +38,7 @@ class SoftmaxHead(Head):
         return (embeddings - self.statistics[0]) / np.sqrt(variance + least)
 
     def logits(self, embeddings: np.ndarray) -> np.ndarray:
-        unit = embeddings / np.sqrt((embeddings**2).sum(axis=1, keepdims=True) + 1e-12)
-        return self.standardised(unit) @ self.weights.T + self.biases
+        return self.standardised(unit(embeddings)) @ self.weights.T + self.biases
 
     def update(self, kernels, embeddings: np.ndarray, labels: np.ndarray) -> None:
         for e, label in zip(embeddings, labels.tolist(), strict=True):
@@ -100,32 +88,23 @@ class Softmax(HeadMethod):
             arrays[name].fill(0)
         tensors = {name: arrays[name] for name in ("weights", "biases", "statistics")}
         head, own = SoftmaxHead(self, **tensors, seen=np.zeros(1, np.int32)), arrays["own steps"]
-        for embeddings, _ in support.clean():
-            for e in embeddings:
-                head.observe(e)
+        for e, _ in support.each():
+            head.observe(e)
         for _ in range(1, self.passes):
-            place = 0
-            for embeddings, labels in support.clean():
-                for e, label in zip(embeddings, labels.tolist(), strict=True):
-                    own[place] += head.step(e, label)
-                    place += 1
-        return _calibrated(head, support, own)
+            for place, (e, label) in enumerate(support.each()):
+                own[place] += head.step(e, label)
+        place = -1  # of the image that is judged; all are, in the order in which they were shown
 
+        def logits(e):
+            nonlocal place
+            place += 1
+            return head.logits(e[None])[0]
 
-def _calibrated(head: SoftmaxHead, support: Support, own_steps: np.ndarray) -> SoftmaxHead:
-    """With the temperature that follows from images without the steps that were taken for them."""
-    place = -1  # of the image that is judged; all are, in the order in which they were shown
+        def leave_out(logits, e, label):
+            """Without the steps that were taken for the image."""
+            logits[label] -= own[place]
 
-    def logits(e):
-        nonlocal place
-        place += 1
-        return head.logits(e[None])[0]
-
-    def leave_out(logits, e, label):
-        logits[label] -= own_steps[place]
-
-    temperature, left_out = calibrate(support, logits, leave_out)
-    return replace(head, temperature=temperature, left_out=left_out)
+        return calibrated(head, support, leave_out, logits)
 
 
 METHOD = Softmax()

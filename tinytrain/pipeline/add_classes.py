@@ -14,9 +14,9 @@ from tinytrain.base.class_names import wrong_class_names
 from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Delta
+from tinytrain.episode import Size
 from tinytrain.episode.augment import draw
 from tinytrain.episode.episode import Images
-from tinytrain.episode.image_size import Size
 from tinytrain.guard.suspects import MISLABELLED
 from tinytrain.heads.herding import herded
 from tinytrain.network.network import Network

@@ -5,8 +5,8 @@ from functools import lru_cache
 import numpy as np
 
 from tinytrain.base.random_streams import rng_for
+from tinytrain.episode import sides
 from tinytrain.episode.episode import Episode, Images
-from tinytrain.episode.image_size import sides
 from tinytrain.network.network import InputSpec, Layer, Network
 
 SIZE = 16

@@ -13,7 +13,6 @@ import numpy as np
 
 from tinytrain.base.random_streams import rng_for
 from tinytrain.network.network import Network
-from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.recipe import Recipe
 from tinytrain.plan.scores import Scores
 from tinytrain.policies import tinytrain_published
@@ -36,7 +35,7 @@ def at_random(network: Network, scores: Scores, layer: int) -> np.ndarray:
 def ablation(name: str, order: Order) -> Policy:
     """`tinytrain_published` with the first channels in `order` instead of by Fisher information."""
 
-    def recipe(network: Network, scores: Scores, budget: Budget, task: TaskShape, fraction: float) -> Recipe:
+    def recipe(network, scores, budget, task, fraction) -> Recipe:
         published = tinytrain_published.recipe(network, scores, budget, task, fraction)
         updates = tuple(
             replace(u, channels=tuple(int(c) for c in order(network, scores, u.layer)[: len(u.channels)]))

@@ -1,52 +1,50 @@
-"""Baselines: no training (with two heads), full fine-tuning, the last layer only."""
+"""Baselines: no training (with two heads), all weights (also by unlabelled queries), the last layer only."""
 
-from tinytrain.network.network import Network
-from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.plan.recipe import Recipe, Update
-from tinytrain.plan.scores import Scores
-from tinytrain.policies.common import Policy, all_channels, learning_rates_by_size, scaled
+from dataclasses import replace
 
-
-def _none(
-    network: Network, scores: Scores | None, budget: Budget, task: TaskShape, fraction: float
-) -> Recipe:
-    return Recipe("none", (), (), steps=0, step="constant", head="cosine")
+from tinytrain.plan.recipe import Recipe, StepOptions, Update
+from tinytrain.policies.common import Policy, all_channels, at_one_rate, learning_rates_by_size, scaled
 
 
-def _none_lda(
-    network: Network, scores: Scores | None, budget: Budget, task: TaskShape, fraction: float
-) -> Recipe:
-    return Recipe("none_lda", (), (), steps=0, step="constant", head="lda")
+def untrained(name: str, head: str, citation: str) -> Policy:
+    def recipe(network, scores, budget, task, fraction) -> Recipe:
+        return Recipe(name, (), (), steps=0, step="constant", head=head)
+
+    return Policy(name, recipe, citation, macs_limited=False, trains=False)
 
 
-def _full(
-    network: Network, scores: Scores | None, budget: Budget, task: TaskShape, fraction: float
-) -> Recipe:
+def _full(network, scores, budget, task, fraction) -> Recipe:
     updates = tuple(Update(i, all_channels(network, i), bias=True) for i in range(len(network.layers)))
-    return Recipe("full", updates, ((3e-4, 3e-4),) * len(updates), step="both", head="cosine")
+    return at_one_rate("full", updates, 3e-4)
 
 
-def _last_layer(network: Network, scores, budget: Budget, task: TaskShape, fraction: float) -> Recipe:
+def _transductive(network, scores, budget, task, fraction) -> Recipe:
+    """Also for confident predictions on unlabelled queries, which no other policy needs during training.
+
+    The loss is the cross-entropy of the labelled images plus the mean Shannon entropy of the predictions for
+    the queries, with equal weights. It is a baseline of TinyTrain's main table (averages over nine sets in
+    per cent: MCUNet 61.5, MobileNetV2 56.5, ProxylessNASNet 59.4).
+    """
+    full = _full(network, scores, budget, task, fraction)
+    return replace(full, policy="transductive", options=StepOptions(entropy=1.0))
+
+
+def _last_layer(network, scores, budget, task, fraction) -> Recipe:
     last = len(network.layers) - 1
     updates = scaled(network, (Update(last, all_channels(network, last)),), fraction)
     return Recipe("last_layer", updates, learning_rates_by_size(network, updates), step="both", head="cosine")
 
 
-NONE = Policy(
-    "none",
-    _none,
-    "prototypes of the unadapted network (Snell et al., NeurIPS 2017)",
-    macs_limited=False,
-    trains=False,
-)
-NONE_LDA = Policy(
-    "none_lda",
-    _none_lda,
-    "shrinkage LDA on the unadapted network (Ledoit and Wolf, 2004)",
-    macs_limited=False,
-    trains=False,
-)
+NONE = untrained("none", "cosine", "prototypes of the unadapted network (Snell et al., NeurIPS 2017)")
+NONE_LDA = untrained("none_lda", "lda", "shrinkage LDA on the unadapted network (Ledoit and Wolf, 2004)")
 FULL = Policy("full", _full, "fine-tuning of every weight and bias", shrinks=False, macs_limited=False)
+TRANSDUCTIVE = Policy(
+    "transductive",
+    _transductive,
+    "Dhillon et al., ICLR 2020",  # "A Baseline for Few-Shot Image Classification", arXiv 1909.02729
+    shrinks=False,
+    macs_limited=False,
+)
 LAST_LAYER = Policy(
     "last_layer",
     _last_layer,

@@ -7,11 +7,9 @@ budget it trains as many of the last blocks as the backward pass can reach. At 1
 """
 
 from tinytrain.network.network import Network
-from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import full_backward_macs, image_macs
 from tinytrain.plan.recipe import Recipe, Update
-from tinytrain.plan.scores import Scores
-from tinytrain.policies.common import Policy
+from tinytrain.policies.common import Policy, at_one_rate
 
 RATE = 2e-3
 
@@ -20,15 +18,13 @@ def biases_from(network: Network, first: int) -> tuple[Update, ...]:
     return tuple(Update(i, bias=True) for i in range(first, len(network.layers)))
 
 
-def recipe(
-    network: Network, scores: Scores | None, budget: Budget, task: TaskShape, fraction: float
-) -> Recipe:
+def recipe(network, scores, budget, task, fraction) -> Recipe:
     limit, last = budget.macs * full_backward_macs(network), len(network.layers) - 1
     starts = [i for i in range(last) if network.block_start(i) == i]
     within = (i for i in starts if image_macs(network, biases_from(network, i)) <= limit)
     first = next(within, last)
     updates = biases_from(network, last - int(fraction * (last - first)))
-    return Recipe("bias_only", updates, ((RATE, RATE),) * len(updates), step="both", head="cosine")
+    return at_one_rate("bias_only", updates, RATE)
 
 
 POLICY = Policy("bias_only", recipe, "Cai et al., NeurIPS 2020 (TinyTL-B)", macs_of_image=True)

@@ -61,6 +61,12 @@ class Policy:
         return replace(self, name=name, recipe=recipe_with_head)
 
 
+def at_one_rate(name: str, updates: tuple[Update, ...], rate: float, **options) -> Recipe:
+    """The recipe of most papers: one rate for everything, its step the usual one, and cosine prototypes."""
+    facts = {"step": "both", "head": "cosine"} | options
+    return Recipe(name, updates, ((rate, rate),) * len(updates), **facts)
+
+
 def norms(network: Network, layer: int, axis: str = "inputs") -> np.ndarray:
     """L2 norm of the weights of each input channel ("inputs", (cin,)) or output channel ("outputs", (cout,)).
 
@@ -75,16 +81,13 @@ def all_channels(network: Network, layer: int) -> tuple[int, ...]:
     return tuple(range(network.layers[layer].cout))
 
 
-def weight_rms(network: Network, layer: int) -> float:
-    weight = network.float_weight(layer)
-    return float(np.sqrt(np.mean(weight * weight)))
-
-
 def learning_rates_by_size(
     network: Network, updates, relative=RELATIVE_RATE
 ) -> tuple[tuple[float, float], ...]:
     """(weight, bias) learning rates in proportion to the rms of each layer's weights, times its factor."""
-    sizes = [relative * weight_rms(network, u.layer) * network.all_layers[u.layer].rate for u in updates]
+    squares = (np.square(network.float_weight(u.layer)) for u in updates)
+    rms = (float(np.sqrt(np.mean(square))) for square in squares)
+    sizes = [relative * x * network.all_layers[u.layer].rate for x, u in zip(rms, updates, strict=True)]
     return tuple((size, size) for size in sizes)
 
 

@@ -13,7 +13,6 @@ from tinytrain.policies import (
     tinytrain,
     tinytrain_published,
     trady,
-    transductive,
 )
 from tinytrain.policies.common import Policy
 
@@ -28,7 +27,7 @@ POLICIES = {
         tinytl.POLICY,
         *sparse_update.ROWS,
         trady.POLICY,
-        transductive.POLICY,
+        baselines.TRANSDUCTIVE,
         ablations.L2,
         ablations.RANDOM,
         baselines.NONE,

@@ -16,11 +16,9 @@ import numpy as np
 
 from tinytrain.base.errors import UsageError
 from tinytrain.network.network import Layer, Network
-from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import n_trained
 from tinytrain.plan.recipe import Recipe, Update
-from tinytrain.plan.scores import Scores
-from tinytrain.policies.common import Policy, all_channels, norms, scaled
+from tinytrain.policies.common import Policy, all_channels, at_one_rate, norms, scaled
 
 RATE = 5e-4
 
@@ -117,15 +115,13 @@ def policy(name: str, find: Callable[[Network], tuple[Configuration, ...]], size
     this fraction; if there is none, a part of the smallest one.
     """
 
-    def recipe(
-        network: Network, scores: Scores | None, budget: Budget, task: TaskShape, fraction: float
-    ) -> Recipe:
+    def recipe(network, scores, budget, task, fraction) -> Recipe:
         choices = [updates_of(network, c) for c in find(network)]
         sizes = [n_trained(network, updates) for updates in choices]
         limit = fraction * sizes[size]
         fitting = [updates for updates, n in zip(choices, sizes, strict=True) if n <= limit]
         updates = fitting[-1] if fitting else scaled(network, choices[0], limit / sizes[0])
-        return Recipe(name, updates, ((RATE, RATE),) * len(updates), step="both", head="cosine")
+        return at_one_rate(name, updates, RATE)
 
     return Policy(name, recipe, "Lin et al., NeurIPS 2022", macs_limited=False)
 

@@ -15,11 +15,9 @@ blocks have no modules.
 """
 
 from tinytrain.network.network import Network
-from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.recipe import Recipe, Update
-from tinytrain.plan.scores import Scores
 from tinytrain.policies.bias_only import biases_from
-from tinytrain.policies.common import Policy
+from tinytrain.policies.common import Policy, at_one_rate
 
 RATE = 5e-4  # the start of `tinytrain bench tune`
 
@@ -35,12 +33,10 @@ def modules_from(network: Network, first: int) -> tuple[Update, ...]:
     return tuple(Update(i, tuple(range(network.all_layers[i].cout)), bias=True) for i in layers)
 
 
-def recipe(
-    network: Network, scores: Scores | None, budget: Budget, task: TaskShape, fraction: float
-) -> Recipe:
+def recipe(network, scores, budget, task, fraction) -> Recipe:
     last = len(network.layers) - 1
     updates = updates_from(network, last - int(fraction * last))
-    return Recipe("tinytl", updates, ((RATE, RATE),) * len(updates), step="both", head="cosine")
+    return at_one_rate("tinytl", updates, RATE)
 
 
 POLICY = Policy("tinytl", recipe, "Cai et al., NeurIPS 2020 (TinyTL)", macs_limited=False)

@@ -32,7 +32,6 @@ import numpy as np
 
 from tinytrain.episode.augment import Ranges
 from tinytrain.network.network import Network
-from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import full_backward_macs, image_macs
 from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.plan.scores import Scores
@@ -189,9 +188,7 @@ def augmentation_strength(similarity: float) -> Ranges:
     return Ranges(colours=1 + 0.5 * fraction, turn=0.0875 * fraction, zoom=1 + 0.15 * fraction)
 
 
-def recipe(
-    network: Network, scores: Scores | None, budget: Budget, task: TaskShape, fraction: float
-) -> Recipe:
+def recipe(network, scores, budget, task, fraction) -> Recipe:
     mean, full = budget.macs_mode == "mean", full_backward_macs(network)
     style = SPARING
     if mean and budget.macs >= GENEROUS_FROM:

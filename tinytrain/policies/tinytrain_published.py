@@ -6,12 +6,11 @@ order greedily.
 """
 
 from tinytrain.network.network import Network
-from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import full_backward_macs
 from tinytrain.plan.published_costs import peak_activation
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.plan.scores import Scores, last_blocks
-from tinytrain.policies.common import Policy, scaled
+from tinytrain.policies.common import Policy, at_one_rate, scaled
 
 MEMORY = 2**20  # the paper's formula and limit: 16 bytes per updated weight + peak activation, 1 MiB
 LEAST_FRACTION = 0.125  # a layer is skipped if a smaller fraction of its channels fits
@@ -61,14 +60,14 @@ def select(network: Network, scores: Scores, memory: int, macs: float) -> tuple[
     return tuple(sorted(updates, key=lambda u: u.layer))
 
 
-def recipe(network: Network, scores: Scores, budget: Budget, task: TaskShape, fraction: float) -> Recipe:
+def recipe(network, scores, budget, task, fraction) -> Recipe:
     updates = select(network, scores, MEMORY, budget.macs * full_backward_macs(network))
     if fraction <= 0:  # the least possible: one channel of the last layer
         last = len(network.layers) - 1
         best = int(scores.fisher[last].argmax()) if last in scores.fisher else 0
         updates = (Update(last, (best,)),)
     updates = scaled(network, updates, fraction)
-    return Recipe("tinytrain_published", updates, ((RATE, RATE),) * len(updates), step="both", head="cosine")
+    return at_one_rate("tinytrain_published", updates, RATE)
 
 
 POLICY = Policy(

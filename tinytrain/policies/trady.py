@@ -16,11 +16,9 @@ than that of any other policy. As with every policy, the budget does not count t
 """
 
 from tinytrain.network.network import Network
-from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import full_backward_macs
 from tinytrain.plan.recipe import Recipe, StepOptions, Update
-from tinytrain.plan.scores import Scores
-from tinytrain.policies.common import Policy, all_channels, scaled
+from tinytrain.policies.common import Policy, all_channels, at_one_rate, scaled
 
 RATE = 0.25  # for plain SGD; the start of `tinytrain bench tune`
 LEAST_FRACTION = 1 / 8  # of a layer's channels: the smallest fraction in SparseUpdate's configurations
@@ -68,20 +66,10 @@ def _update(network: Network, i: int, fraction: float) -> Update | None:
     return Update(i, all_channels(network, i), inputs=some if len(some) < layer.cin else None)
 
 
-def recipe(
-    network: Network, scores: Scores | None, budget: Budget, task: TaskShape, fraction: float
-) -> Recipe:
+def recipe(network, scores, budget, task, fraction) -> Recipe:
     updates = scaled(network, select(network, budget.macs * full_backward_macs(network)), fraction)
-    return Recipe(
-        "trady",
-        updates,
-        ((RATE, RATE),) * len(updates),
-        "sgd",
-        "both",
-        decay=(1.0, 1.0),
-        head="cosine",
-        options=StepOptions(resample_channels=True),
-    )
+    options = StepOptions(resample_channels=True)
+    return at_one_rate("trady", updates, RATE, optimizer="sgd", decay=(1.0, 1.0), options=options)
 
 
 POLICY = Policy("trady", recipe, "Quelennec et al., ICLR 2026", macs_of_image=True)

@@ -13,6 +13,7 @@ LINES = 8
 # What duplicates in more than one place mean.
 WHERE = {"several classes": " (one label is wrong)", "both sides": " (on both sides of the split)"}
 LOOK = "but look at the suspicious images"
+UNSEEN = "of a generated domain that no stage of this backbone's training saw"
 ENOUGH = 6  # images in every class, of which some can be held out
 SKIPPED = "skipped "  # begins a warning that names a file
 # Kinds of skipped files in words, and those of which every file is named: they should have been images.
@@ -51,7 +52,9 @@ def conclude(facts: dict, written: Written | None = None, width: int = WIDTH) ->
     How good it is, whether it was kept, what looks wrong with the images, and with `written` where the result
     is and what to do next. Only a command, which must stay whole, may be longer than `width`.
     """
-    items = [_accuracy(facts), _decision(facts)]
+    normal = "normal" in facts
+    good = Item("normal", normal_text(facts)) if normal else Item("accuracy", estimate_text(facts))
+    items = [good, _decision(facts)]
     if not facts["guard"]["accepted"]:
         items.reverse()
     items += filter(None, (_suspicious(facts), _skipped(facts), _warnings(facts), _remembered(facts)))
@@ -62,10 +65,11 @@ def conclude(facts: dict, written: Written | None = None, width: int = WIDTH) ->
     return fitted(items, width, LINES)
 
 
-def _accuracy(facts: dict) -> Item:
-    if "normal" in facts:
-        return Item("normal", normal_text(facts))
-    return Item("accuracy", estimate_text(facts))
+def class_counts(episode: dict) -> tuple[str, str]:
+    """``2 classes`` and ``3 to 5``, the images of each to adapt to."""
+    shots, count = sorted(set(episode["shots"])), len(episode["classes"])
+    per_class = f"{shots[0]}" if len(shots) == 1 else f"{shots[0]} to {shots[-1]}"
+    return f"{count} class{'es' * (count > 1)}", per_class
 
 
 def normal_text(facts: dict) -> str:
@@ -81,11 +85,8 @@ def normal_text(facts: dict) -> str:
 def _remembered(facts: dict) -> Item | None:
     """The features that the delta keeps for a later adaptation."""
     nbytes = facts.get("memory", {}).get("replay")
-    if not nbytes:
-        return None
-    return Item(
-        "remembered", f"{format_bytes(nbytes)} of features of these images, for 'tinytrain adapt --from'"
-    )
+    what = "of features of these images, for 'tinytrain adapt --from'"
+    return Item("remembered", f"{format_bytes(nbytes)} {what}") if nbytes else None
 
 
 def _better_known(facts: dict) -> str:
@@ -174,9 +175,10 @@ def _suspicious(facts: dict) -> Item | None:
         counts.append(f"{len(suspects)} of {n:,} images ({how_often_wrong(len(suspects), n)})")
     if doubles:
         counts.append(count_of(len(doubles), "duplicate"))
-    worse = [duplicate_text(d) for d in doubles if d["where"] != "one class"]
-    same = [duplicate_text(d) for d in doubles if d["where"] == "one class"]
-    return Item("suspicious", ", ".join(counts), (*worse, *suspects, *same)) if counts else None
+    worse = sum(d["where"] != "one class" for d in doubles)
+    named = [*map(duplicate_text, doubles)]
+    examples = (*named[:worse], *suspects, *named[worse:])
+    return Item("suspicious", ", ".join(counts), examples) if counts else None
 
 
 def how_often_wrong(suspects: int, images: int) -> str:

@@ -22,6 +22,7 @@ from tinytrain.plan.plan import Plan
 from tinytrain.plan.published_costs import full_backward_macs, paper_memory
 from tinytrain.plan.recipe import Recipe
 from tinytrain.plan.scores import Scores
+from tinytrain.program.mac_counts import macs_by_part
 from tinytrain.program.program import Program
 from tinytrain.runtime.answers import Answers
 from tinytrain.runtime.session import reach
@@ -211,6 +212,17 @@ def planned_macs(network: Network, plan: Plan) -> dict:
         "full_backward": full,
     }
     return with_old_keys(facts)
+
+
+def executed_macs(program: Program, scores: Scores | None) -> dict[str, int]:
+    """MACs by stage: probe, features (the frozen part, cached), heads and training.
+
+    Forward, recomputed and backward alike. Predicting the queries is no part of an adaptation; fitting the
+    head by which the unadapted network predicts them is.
+    """
+    counted = macs_by_part(program)
+    parts = ("features", "heads", "training")
+    return {"probe": scores.macs if scores else 0} | {part: counted.get(part, 0) for part in parts}
 
 
 def similarity(scores: Scores | None) -> float | None:

@@ -16,7 +16,6 @@ from tinytrain.plan.scores import Scores
 from tinytrain.program.program import Program
 from tinytrain.report import content
 from tinytrain.report.conclusion import conclude
-from tinytrain.report.executed_macs import executed
 from tinytrain.report.page.thumbnails import Thumbnails
 from tinytrain.runtime.adaptation import Ran
 from tinytrain.runtime.answers import Answers
@@ -71,7 +70,7 @@ class Report:
 
     def _lasting(self) -> dict:
         """What the same seed gives again, and says nothing of this machine: the part that a delta carries."""
-        stages = executed(self.program, self.scores)
+        stages = content.executed_macs(self.program, self.scores)
         return {
             "policy": self.plan.policy,
             "backbone": self.network.name,

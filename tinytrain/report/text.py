@@ -3,7 +3,9 @@
 from tinytrain.base.units import as_option, format_bytes, format_count
 from tinytrain.report.conclusion import (
     LINES,
+    UNSEEN,
     Written,
+    class_counts,
     conclude,
     duplicate_text,
     estimate_text,
@@ -13,20 +15,18 @@ from tinytrain.report.conclusion import (
 )
 from tinytrain.report.layout import WIDTH, Command, Item, fitted, labelled, short, wrapped
 
-UNSEEN = "of a generated domain that no stage of this backbone's training saw"
-
 
 def render_text(facts: dict, written: Written | None = None, width: int = WIDTH) -> str:
     """The report `facts` (`Report.to_json`) as text: the conclusion, an empty line, and everything else."""
     blocks = [
         _header(facts),
-        [_line("accuracy", text) for text in _accuracy(facts)],
-        [_line("guard", text) for text in _guard(facts)],
+        [("accuracy", text) for text in _accuracy(facts)],
+        [("guard", text) for text in _guard(facts)],
         _left_out(facts),
         _selection(facts["selection"]),
         _memory(facts),
         _macs(facts["macs"]),
-        [_line("time", _seconds(facts["seconds"]) + _given(facts)), _line("threads", _threads(facts))],
+        [("time", _seconds(facts["seconds"]) + _given(facts)), ("threads", _threads(facts))],
     ]
     return "\n".join([*conclude(facts, written, width), "", *_lines(blocks, width)])
 
@@ -48,14 +48,15 @@ def render_plan(facts: dict, width: int = WIDTH) -> str:
     """All about the result of ``tinytrain plan`` as text."""
     blocks = [_header(facts), _selection(facts["selection"]), _memory(facts), _macs(facts["macs"])]
     rows = [
-        _line(
+        (
             "for scale",
             f"{row['method']:<10} {row['weights']:>9,} weights, {_both(row['paper'])} as published, "
             f"{row['backward_macs'] / 1e6:.3f} M backward MACs",
         )
         for row in facts["accounting"]
     ]
-    return "\n".join(_lines([*blocks, rows, _warnings(facts)], width))
+    warnings = [("warning", warning) for warning in facts["warnings"]]
+    return "\n".join(_lines([*blocks, rows, warnings], width))
 
 
 def _precisions(facts: dict) -> list[Item]:
@@ -100,10 +101,6 @@ def advice_text(advice: dict) -> str:
     )
 
 
-def _line(label: str, text: str) -> tuple[str, str]:
-    return label, text
-
-
 def _lines(blocks: list, width: int) -> list[str]:
     """All lines of all blocks, wrapped; a label is not repeated while it stays the same."""
     lines, last = [], None
@@ -115,22 +112,18 @@ def _lines(blocks: list, width: int) -> list[str]:
 
 def _header(facts: dict) -> list:
     return [
-        _line("backbone", f"{facts['backbone']}, policy {facts['policy']}"),
-        _line("images", facts["episode"]["source"]),
-        *([_line("images", UNSEEN)] if facts.get("unseen_domain") else []),
-        _line("images", _counts(facts["episode"])),
-        *([_line("images", _alike(facts))] if facts["similarity"] is not None else []),
+        ("backbone", f"{facts['backbone']}, policy {facts['policy']}"),
+        ("images", facts["episode"]["source"]),
+        *([("images", UNSEEN)] if facts.get("unseen_domain") else []),
+        ("images", _counts(facts["episode"])),
+        *([("images", _alike(facts))] if facts["similarity"] is not None else []),
     ]
 
 
 def _counts(episode: dict) -> str:
-    shots = sorted(set(episode["shots"]))
-    per_class = f"{shots[0]}" if len(shots) == 1 else f"{shots[0]} to {shots[-1]}"
-    count = len(episode["classes"])
-    return (
-        f"{count} class{'es' * (count > 1)} x {per_class} = {episode['n_support']} to adapt to,"
-        f" {episode['n_query']} to judge by"
-    )
+    classes, per_class = class_counts(episode)
+    support = f"{classes} x {per_class} = {episode['n_support']} to adapt to"
+    return f"{support}, {episode['n_query']} to judge by"
 
 
 def _alike(facts: dict) -> str:
@@ -169,13 +162,9 @@ def _guard(facts: dict) -> list[str]:
 
 def _left_out(facts: dict) -> list:
     """All skipped files, identical images and warnings."""
-    rows = [_line("duplicate", duplicate_text(d)) for d in facts["duplicates"]]
-    rows += [_line("skipped", f"{s['file']}: {s['reason']}") for s in facts["skipped"]]
-    return rows + _warnings(facts)
-
-
-def _warnings(facts: dict) -> list:
-    return [_line("warning", warning) for warning in facts["warnings"]]
+    rows = [("duplicate", duplicate_text(d)) for d in facts["duplicates"]]
+    rows += [("skipped", f"{s['file']}: {s['reason']}") for s in facts["skipped"]]
+    return rows + [("warning", warning) for warning in facts["warnings"]]
 
 
 def _selection(rows: list[dict]) -> list:
@@ -186,16 +175,15 @@ def _selection(rows: list[dict]) -> list:
         fisher = "" if share is None else f"  {share:>4.0%} of its Fisher information"
         bias = "  bias" if row["bias"] else ""
         inputs = "" if row["inputs"] is None else f"  {len(row['inputs'])} input channels"
-        lines.append(
-            _line("trained", f"{row['layer']:>3} {row['name']:<20} {weights}{bias:<6}{inputs}{fisher}")
-        )
-    return lines or [_line("trained", "nothing; only the head was fitted")]
+        lines.append(("trained", f"{row['layer']:>3} {row['name']:<20} {weights}{bias:<6}{inputs}{fisher}"))
+    return lines or [("trained", "nothing; only the head was fitted")]
 
 
 def _memory(facts: dict) -> list:
     m, r = facts["memory"], facts["resources"]
+    used = f"{m['arena']:,} of {m['budget']:,} bytes ({m['arena'] / max(m['budget'], 1):.0%})"
     lines = [
-        f"arena {_used(m)}" + (f", of which the delta keeps {m['delta']:,}" if "delta" in m else ""),
+        f"arena {used}" + (f", of which the delta keeps {m['delta']:,}" if "delta" in m else ""),
         f"{_both(m['paper'])} as published (16 bytes per trained weight + peak activation)",
         f"not in the budget: {outside_text(m)}",
         f"{m['trained_parameters']:,} trained parameters, {m.get('precision', 'float32')}, "
@@ -204,12 +192,7 @@ def _memory(facts: dict) -> list:
     ]
     if "advice" in facts:
         lines.append(f"budgets: {advice_text(facts['advice'])}")
-    return [_line("memory", text) for text in lines]
-
-
-def _used(memory: dict) -> str:
-    fraction = memory["arena"] / max(memory["budget"], 1)
-    return f"{memory['arena']:,} of {memory['budget']:,} bytes ({fraction:.0%})"
+    return [("memory", text) for text in lines]
 
 
 def _both(n: int) -> str:
@@ -217,18 +200,15 @@ def _both(n: int) -> str:
 
 
 def _macs(m: dict) -> list:
-    lines = []
-    for key, what in (
-        ("backward_per_query", "per pseudo-query"),
-        ("dearest_image", "for the dearest image"),
-    ):
+    lines, whats = [], {"backward_per_query": "per pseudo-query", "dearest_image": "for the dearest image"}
+    for key, what in whats.items():
         share = f"{m[key] / m['full_backward']:.1%} of full training"
         limit = f", limit {format_count(m['limit'])}" if m["limits"] == key else ""
         lines.append(f"{format_count(m[key])} backward {what} ({share}){limit}")
     if "total" in m:
         stages = ", ".join(f"{name} {format_count(n)}" for name, n in m["stages"].items() if n)
         lines.append(f"{format_count(m['total'])} executed in all: {stages}")
-    return [_line("MACs", text) for text in lines]
+    return [("MACs", text) for text in lines]
 
 
 def _seconds(seconds: dict) -> str:

@@ -9,9 +9,9 @@ import numpy as np
 from tinytrain.base.progress import Progress
 from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Slice
+from tinytrain.episode import Size
 from tinytrain.episode.augment import USUAL, Augmentation, Ranges, draw
 from tinytrain.episode.episode import Episode
-from tinytrain.episode.image_size import Size
 from tinytrain.heads.cosine import CosineHead, lengths_of
 from tinytrain.heads.head import Batch, Batches, Head, Support, first_parts
 from tinytrain.heads.leave_one_out import COLUMNS, measure, recognised

@@ -22,9 +22,9 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.files import read_bytes
 from tinytrain.base.safetensors import decode
+from tinytrain.delta.classes import forgot_more
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import decode_delta, encode_delta
-from tinytrain.delta.forget import forgot_more
 from tinytrain.store.folder import Folder
 from tinytrain.store.journal import Entry
 from tinytrain.store.kept import FOLDER, Kept

@@ -8,9 +8,8 @@ import numpy as np
 
 from tinytrain.base.class_names import MAX_CLASSES, wrong_class_names
 from tinytrain.base.errors import InputError
+from tinytrain.delta.classes import after_forgetting, forget, rename
 from tinytrain.delta.delta import Delta
-from tinytrain.delta.forget import after_forgetting, forget
-from tinytrain.delta.rename import rename
 from tinytrain.store.journal import FORGET, LEARN, RENAME, UNDO, Entry
 
 WATCHED = "watched"  # what the report of a delta says of entries that became a part of it

@@ -20,7 +20,7 @@ from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.program.calls import Bias, View, Weight
 from tinytrain.program.memory_planner import check
-from tinytrain.report.executed_macs import executed
+from tinytrain.report.content import executed_macs
 from tinytrain.runtime.bind import Binder, WorkingCopy, run
 
 ROOMY = Budget(memory=2**22)
@@ -40,7 +40,7 @@ def ran():
 def test_macs_counted_while_running_are_those_of_the_plan(policy, memory):
     machine = SimulatedDevice(2**22)
     report = adapt(toy_network(), toy_episode(), Budget(memory), policy, device=machine, force=True)
-    planned = executed(report.program, report.scores)
+    planned = executed_macs(report.program, report.scores)
     counted = {stage: machine.tally.total(stage).network_macs for stage in machine.tally.stages}
     counted["heads"] = counted.pop("head")
     assert {stage: counted.get(stage, 0) for stage in NETWORK_STAGES} == {

@@ -10,7 +10,7 @@ normalised inside. What stays outside is resizing: an image must come in the siz
 import numpy as np
 
 from tinytrain import __version__
-from tinytrain.backbones.export.walk import Writer, contains_activation, described, write_steps
+from tinytrain.backbones.export.walk import contains_activation, described, write_steps
 from tinytrain.backbones.onnx.reading import need_onnx
 from tinytrain.base.file_kinds import PRODUCER
 from tinytrain.delta.delta import Delta, apply
@@ -58,7 +58,7 @@ def onnx_model(network: Network, delta: Delta, labels: bool = False, float_input
     return model.SerializeToString(deterministic=True)
 
 
-class OnnxWriter(Writer):
+class OnnxWriter:
     """`nodes` and `constants` are lists of protobuf messages, in order; every value has a name of its own.
 
     Values between layers are (n, channels, height, width).

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinytrain.backbones.export.walk import Writer, contains_activation, described, write_steps
+from tinytrain.backbones.export.walk import contains_activation, described, write_steps
 from tinytrain.base.errors import InputError
 from tinytrain.base.extras import install
 from tinytrain.delta.delta import Delta, apply
@@ -67,7 +67,7 @@ def _with_labels(model: bytes, class_names: tuple[str, ...]) -> bytes:
     return file.getvalue()
 
 
-class TfliteWriter(Writer):
+class TfliteWriter:
     """Tensors, operators and buffers of one subgraph; a value is the number of its tensor."""
 
     def __init__(self, schema, float_input: bool):
@@ -80,24 +80,22 @@ class TfliteWriter(Writer):
 
     def model(self, facts: dict[str, str]):
         """The whole model, with `facts` as its metadata."""
-        graph, model = self.schema.SubGraphT(), self.schema.ModelT()
-        graph.name = "tinytrain"
-        graph.tensors, graph.operators = self.tensors, self.operators
-        graph.inputs, graph.outputs = [0], [len(self.tensors) - 1]
-        model.version, model.description = VERSION, "tinytrain"
-        model.subgraphs, model.operatorCodes, model.metadata = [graph], self.codes, []
-        for name, text in facts.items():
-            entry = self.schema.MetadataT()
-            entry.name, entry.buffer = name, self._buffer(np.frombuffer(text.encode(), np.uint8))
-            model.metadata.append(entry)
-        model.buffers = self.buffers
-        return model
+        graph = self._made(
+            "SubGraph", name="tinytrain", tensors=self.tensors, operators=self.operators,
+            inputs=[0], outputs=[len(self.tensors) - 1],
+        )  # fmt: skip
+        texts = ((name, np.frombuffer(text.encode(), np.uint8)) for name, text in facts.items())
+        return self._made(
+            "Model", version=VERSION, description="tinytrain", subgraphs=[graph], operatorCodes=self.codes,
+            metadata=[self._made("Metadata", name=name, buffer=self._buffer(text)) for name, text in texts],
+            buffers=self.buffers,
+        )  # fmt: skip
 
     def pixels(self, spec: InputSpec) -> int:
         values = self._tensor("image", spec.shape, "FLOAT32" if self.float_input else "UINT8")
         if not self.float_input:
-            codes = self.schema.QuantizationParametersT()
-            codes.scale, codes.zeroPoint = np.float32([1]), np.int64([0])  # a code is the value of its pixel
+            # A code is the value of its pixel.
+            codes = self._made("QuantizationParameters", scale=np.float32([1]), zeroPoint=np.int64([0]))
             self.tensors[values].quantization = codes
             # Not a CAST, which small interpreters do not have for uint8.
             values = self._operator("DEQUANTIZE", [values], spec.shape)
@@ -110,13 +108,11 @@ class TfliteWriter(Writer):
     def convolution(self, network: Network, index: int, x: int) -> int:
         layer = network.all_layers[index]
         depthwise = layer.kind == "depthwise"
-        options = self.schema.DepthwiseConv2DOptionsT() if depthwise else self.schema.Conv2DOptionsT()
-        if depthwise:
-            options.depthMultiplier = 1
-        options.strideH = options.strideW = layer.stride
-        options.padding = self.schema.Padding.VALID
+        facts = {"strideH": layer.stride, "strideW": layer.stride, "padding": self.schema.Padding.VALID}
+        facts |= {"depthMultiplier": 1} if depthwise else {}
         if layer.follows and contains_activation(layer):
-            options.fusedActivationFunction = getattr(self._functions, layer.follows.upper())
+            facts["fusedActivationFunction"] = getattr(self._functions, layer.follows.upper())
+        options = self._made("DepthwiseConv2DOptions" if depthwise else "Conv2DOptions", **facts)
         filters = np.ascontiguousarray(_filters(network.float_weight(index), layer))
         inputs = [
             self._padded(x, layer.pad),
@@ -145,26 +141,24 @@ class TfliteWriter(Writer):
             return self._operator("RELU", [x], shape)
         if activation == "hard-swish":
             return self._operator("HARD_SWISH", [x], shape)
-        moved = self.schema.AddOptionsT()
-        moved.fusedActivationFunction = self._functions.RELU6
+        moved = self._made("AddOptions", fusedActivationFunction=self._functions.RELU6)
         ramp = self._operator("ADD", [x, self._number(3)], shape, moved)
         return self._operator("MUL", [ramp, self._number(1 / 6)], shape)
 
     def max_pool(self, x: int) -> int:
-        options = self.schema.Pool2DOptionsT()
-        options.filterHeight = options.filterWidth = 3
-        options.strideH = options.strideW = 2
-        options.padding = self.schema.Padding.VALID
         height, width, channels = self._shapes[x]
         shape = ((height + 1) // 2, (width + 1) // 2, channels)
-        return self._operator(
-            "MAX_POOL_2D", [self._padded(x, 1)], shape, options
-        )  # zeros are never the largest
+        # Zeros are never the largest.
+        return self._operator("MAX_POOL_2D", [self._padded(x, 1)], shape, self._windows((3, 3), (2, 2)))
+
+    def _windows(self, size: tuple[int, int], stride: tuple[int, int]):
+        names = ("filterHeight", "filterWidth", "strideH", "strideW")
+        sides = dict(zip(names, (*size, *stride), strict=True))
+        return self._made("Pool2DOptions", padding=self.schema.Padding.VALID, **sides)
 
     def mean(self, x: int) -> int:
         axes = self._constant("rows and columns", np.array([1, 2], np.int32))
-        options = self.schema.ReducerOptionsT()
-        options.keepDims = True
+        options = self._made("ReducerOptions", keepDims=True)
         return self._operator("MEAN", [x, axes], (1, 1, self._shapes[x][2]), options)
 
     def scale(self, x: int, factors: int) -> int:
@@ -174,16 +168,12 @@ class TfliteWriter(Writer):
         return self._operator("ADD", [x, y], self._shapes[x])
 
     def average(self, x: int, window: tuple[int, int]) -> int:
-        options = self.schema.Pool2DOptionsT()
-        options.filterHeight, options.filterWidth = options.strideH, options.strideW = window
-        options.padding = self.schema.Padding.VALID
         height, width, channels = self._shapes[x]
         shape = (height // window[0], width // window[1], channels)
-        return self._operator("AVERAGE_POOL_2D", [x], shape, options)
+        return self._operator("AVERAGE_POOL_2D", [x], shape, self._windows(window, window))
 
     def interpolate(self, x: int, like: int, hw: tuple[int, int]) -> int:
-        options = self.schema.ResizeBilinearOptionsT()
-        options.halfPixelCenters = True
+        options = self._made("ResizeBilinearOptions", halfPixelCenters=True)
         size = self._constant("size", np.array(hw, np.int32))
         return self._operator("RESIZE_BILINEAR", [x, size], self._shapes[like], options)
 
@@ -194,58 +184,53 @@ class TfliteWriter(Writer):
     def classify(self, embedding: int, head: LinearHead) -> None:
         size, way = self._shapes[embedding], head.offsets.shape
         squares = self._operator("MUL", [embedding, embedding], size)
-        sums = self.schema.ReducerOptionsT()
-        sums.keepDims = True
         axis = self._constant("features", np.array([1], np.int32))
-        square = self._operator("SUM", [squares, axis], (1,), sums)
+        square = self._operator("SUM", [squares, axis], (1,), self._made("ReducerOptions", keepDims=True))
         length = self._operator("SQRT", [self._operator("ADD", [square, self._number(1e-12)], (1,))], (1,))
         unit = self._operator("DIV", [embedding, length], size)
         weights = self._constant("head.weights", head.weights)
         offsets = self._constant("head.offsets", head.offsets)
-        dense = self.schema.FullyConnectedOptionsT()
+        dense = self._made("FullyConnectedOptions")
         logits = self._operator("FULLY_CONNECTED", [unit, weights, offsets], way, dense)
         scaled = self._operator("DIV", [logits, self._number(head.temperature)], way)
-        options = self.schema.SoftmaxOptionsT()
-        options.beta = 1.0
-        self._operator("SOFTMAX", [scaled], way, options, "probabilities")
+        self._operator("SOFTMAX", [scaled], way, self._made("SoftmaxOptions", beta=1.0), "probabilities")
 
     def _operator(self, name: str, inputs: list[int], shape: Sequence[int], options=None, output="") -> int:
         """An operation with one output of `shape`, not counting images; the number of that is returned."""
-        operator, options = self.schema.OperatorT(), options or self._options(name)
-        operator.opcodeIndex, operator.inputs = self._code(name), inputs
+        usual = f"{name.capitalize()}Options"  # which some operations have
+        if options is None and hasattr(self.schema, f"{usual}T"):
+            options = self._made(usual)
+        operator = self._made("Operator", opcodeIndex=self._code(name), inputs=inputs)
         if options is not None:
             kind = type(options).__name__.removesuffix("T")
             operator.builtinOptionsType = getattr(self.schema.BuiltinOptions, kind)
             operator.builtinOptions = options
-        made = self._tensor(output or f"{name}.{len(self.operators)}", shape, "FLOAT32")
-        operator.outputs = [made]
+        operator.outputs = [self._tensor(output or f"{name}.{len(self.operators)}", shape, "FLOAT32")]
         self.operators.append(operator)
-        return made
+        return operator.outputs[0]
 
-    def _options(self, name: str):
-        """The usual options of an operation, None if it has none."""
-        kind = getattr(self.schema, f"{name.capitalize()}OptionsT", None)
-        return kind() if kind else None
+    def _made(self, kind: str, **fields):
+        """A table of the schema."""
+        made = getattr(self.schema, f"{kind}T")()
+        for name, value in fields.items():
+            setattr(made, name, value)
+        return made
 
     def _code(self, name: str) -> int:
         """The number of an operation in the table of those in use."""
-        builtin = getattr(self.schema.BuiltinOperator, name)
-        for number, code in enumerate(self.codes):
-            if code.builtinCode == builtin:
-                return number
-        code = self.schema.OperatorCodeT()
-        code.builtinCode = code.deprecatedBuiltinCode = builtin
-        code.version = VERSIONS.get(name, 1)
-        self.codes.append(code)
-        return len(self.codes) - 1
+        builtin, version = getattr(self.schema.BuiltinOperator, name), VERSIONS.get(name, 1)
+        numbers = [code.builtinCode for code in self.codes]
+        if builtin not in numbers:
+            codes = {"builtinCode": builtin, "deprecatedBuiltinCode": builtin}
+            self.codes.append(self._made("OperatorCode", version=version, **codes))
+        return [*numbers, builtin].index(builtin)
 
     def _tensor(self, name: str, shape: Sequence[int], kind: str, buffer: int = 0) -> int:
         """A new tensor; without a buffer its first axis counts images."""
-        tensor = self.schema.TensorT()
         if name in self._names:  # some readers find tensors by name
             name = f"{name}.{len(self.tensors)}"
         self._names.add(name)
-        tensor.name, tensor.type, tensor.buffer = name, getattr(self.schema.TensorType, kind), buffer
+        tensor = self._made("Tensor", name=name, type=getattr(self.schema.TensorType, kind), buffer=buffer)
         tensor.shape = list(shape) if buffer else [1, *shape]
         if not buffer:
             tensor.shapeSignature = [-1, *shape]
@@ -264,9 +249,7 @@ class TfliteWriter(Writer):
         return self._numbers[value]
 
     def _buffer(self, data: np.ndarray) -> int:
-        buffer = self.schema.BufferT()
-        buffer.data = data
-        self.buffers.append(buffer)
+        self.buffers.append(self._made("Buffer", data=data))
         return len(self.buffers) - 1
 
 

@@ -1,65 +1,29 @@
-"""What every exported model computes, step by step; a writer makes operations of its format of the steps."""
+"""What every exported model computes, step by step; a writer makes operations of its format of the steps.
+
+A value between operations is known by a name or a number, as the format has it. A writer has the methods
+
+* ``pixels(spec)``: the input, uint8 or float32 images (n, height, width, channels), as numbers of the first
+  layer;
+* ``convolution(network, index, x)``: layer `index` of `Network.all_layers` with its bias; if it adds nothing,
+  with its ReLU6 or ReLU; ``activate(x, activation)``: an activation that the convolution does not contain;
+* ``max_pool(x)``: the largest of windows of 3 x 3 with stride 2 and padding 1; x is not below 0;
+* ``mean(x)``: the mean over rows and columns, which stay as axes of 1; ``scale(x, factors)``: their product;
+* ``add(x, y)``; ``average(x, window)``: means over windows that do not overlap; rows and columns that fill no
+  window are ignored; ``interpolate(x, like, hw)``: bilinearly to the size `hw` of the value `like`;
+* ``embedding(x)``: the mean over rows and columns, (n, d);
+* ``classify(embedding, head)``: the output, a probability for each class.
+"""
 
 import json
-from abc import ABC, abstractmethod
 
 from tinytrain.base.errors import InputError
 from tinytrain.delta.delta import Delta
 from tinytrain.heads.linear import LinearHead
-from tinytrain.network.input_spec import InputSpec
 from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network
 
 
-class Writer(ABC):
-    """Operations of a format; a value between them is known by a name or a number, as the format has it."""
-
-    @abstractmethod
-    def pixels(self, spec: InputSpec):
-        """The input, uint8 or float32 images (n, height, width, channels), as numbers of the first layer."""
-
-    @abstractmethod
-    def convolution(self, network: Network, index: int, x):
-        """Layer `index` of `Network.all_layers` with its bias; if it adds nothing, with its ReLU6 or ReLU."""
-
-    @abstractmethod
-    def activate(self, x, activation: str):
-        """One of the activations of a layer that the convolution does not contain."""
-
-    @abstractmethod
-    def max_pool(self, x):
-        """The largest of windows of 3 x 3 with stride 2 and padding 1; x is not below 0."""
-
-    @abstractmethod
-    def mean(self, x):
-        """The mean over rows and columns, which stay as axes of 1."""
-
-    @abstractmethod
-    def scale(self, x, factors):
-        """`x` times the `factors` (n, 1, 1, channels)."""
-
-    @abstractmethod
-    def add(self, x, y):
-        """The sum of two values of the same shape."""
-
-    @abstractmethod
-    def average(self, x, window: tuple[int, int]):
-        """Means over windows that do not overlap; rows and columns that fill no window are ignored."""
-
-    @abstractmethod
-    def interpolate(self, x, like, hw: tuple[int, int]):
-        """`x` bilinearly interpolated to the size `hw` (height, width) of the value `like`."""
-
-    @abstractmethod
-    def embedding(self, x):
-        """The mean over rows and columns, (n, d)."""
-
-    @abstractmethod
-    def classify(self, embedding, head: LinearHead) -> None:
-        """The output: a probability for each class."""
-
-
-def write_steps(network: Network, delta: Delta, writer: Writer) -> None:
+def write_steps(network: Network, delta: Delta, writer) -> None:
     """All steps of `network`, which is an adapted one, and of the head of `delta`.
 
     Raises InputError ``unsupported`` for a head that is no linear map of the unit embedding.
@@ -95,7 +59,7 @@ def write_steps(network: Network, delta: Delta, writer: Writer) -> None:
 
 
 def contains_activation(layer: Layer) -> bool:
-    """Whether `Writer.convolution` already does what follows the convolution, which may be nothing."""
+    """Whether `convolution` of a writer already does what follows the convolution, which may be nothing."""
     return layer.follows in (None, "relu6", "relu") and not (layer.follows and layer.adds)
 
 

@@ -28,7 +28,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    from tinytrain.delta.forget import forget
+    from tinytrain.delta.classes import forget
     from tinytrain.report.layout import Item, fitted, short
 
     changing.check_place(arguments)
@@ -68,7 +68,7 @@ def _elsewhere(arguments, store: str | None, kept: int) -> str:
 
 def _traces_text(left: list[str], remembers: bool) -> str:
     """What of a delta still depends on a forgotten class."""
-    from tinytrain.delta.forget import HEAD, WEIGHTS
+    from tinytrain.delta.classes import HEAD, WEIGHTS
 
     texts = [text for place, text in ((HEAD, HEAD_TEXT), (WEIGHTS, WEIGHTS_TEXT)) if place in left]
     if not texts:

@@ -21,7 +21,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    from tinytrain.delta.rename import rename
+    from tinytrain.delta.classes import rename
     from tinytrain.report.layout import Item, count_of, fitted, short
     from tinytrain.store import Store
 

@@ -92,14 +92,6 @@ def _about(file: BinaryIO, chosen: dict[bytes, tuple[int, int]]) -> dict[str, by
     return found
 
 
-def _exif(data: bytes) -> dict:
-    return {"tiff": data}
-
-
-def _compressed_text(data: bytes) -> dict:
-    return _text(_unpacked(data[1:]))
-
-
 def _text(text: bytes) -> dict:
     """EXIF data in hexadecimal digits after three header lines."""
     digits = b"".join(text.split(b"\n", 3)[3:]).replace(b"\n", b"")
@@ -116,10 +108,6 @@ def _international_text(data: bytes) -> dict:
     return {"xmp": _unpacked(text[2]) if data[0] else text[2]}
 
 
-def _profile(data: bytes) -> dict:
-    return {"profile": _unpacked(data[data.find(b"\0") + 2 :])}
-
-
 def _unpacked(data: bytes) -> bytes:
     try:
         return zlib.decompressobj().decompress(data, MAX_ABOUT)
@@ -130,9 +118,9 @@ def _unpacked(data: bytes) -> bytes:
 NEEDED = (b"IHDR", b"PLTE", b"tRNS")
 # Kind of chunk -> (prefix of its data, parser of the rest).
 ABOUT = {
-    b"eXIf": (b"", _exif),
+    b"eXIf": (b"", lambda data: {"tiff": data}),
     b"tEXt": (EXIF_TEXT, _text),
-    b"zTXt": (EXIF_TEXT, _compressed_text),
+    b"zTXt": (EXIF_TEXT, lambda data: _text(_unpacked(data[1:]))),
     b"iTXt": (XMP_TEXT, _international_text),
-    b"iCCP": (b"", _profile),
+    b"iCCP": (b"", lambda data: {"profile": _unpacked(data[data.find(b"\0") + 2 :])}),
 }

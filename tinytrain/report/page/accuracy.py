@@ -8,13 +8,11 @@ from tinytrain.base.page import Bar, bars, details, name, scrolled, section, tab
 from tinytrain.base.statistics import wilson_interval
 from tinytrain.base.svg import drawing, rectangle
 from tinytrain.report.page.images import wrong_answers
+from tinytrain.report.page.settings import shortened
 from tinytrain.report.page.thumbnails import Thumbnails
 
 SCALE = ("0%", "25%", "50%", "75%", "100%")
-STAGES = {
-    "before": "before",
-    "after": "after",
-}
+STAGES = {"before": "before", "after": "after"}
 # Without an adaptation that is kept, there is nothing after it.
 REFUSED = {
     "withheld": "adapted, not kept",
@@ -56,8 +54,6 @@ def _stages(facts: dict) -> str:
 
 def _changes(queries: Sequence[dict]) -> str:
     """How many answers became right and wrong by the adaptation."""
-    if not queries:
-        return ""
     found = Counter((q["before"] == q["class"], q["after"] == q["class"]) for q in queries)
     rows = [
         [before, *(str(found[was, now]) for now in (True, False))]
@@ -91,21 +87,19 @@ def per_class(queries: Sequence[dict], classes: Sequence[str]) -> str:
 
 def confusion(queries: Sequence[dict], classes: Sequence[str]) -> str:
     """Which class was taken for which: a matrix, or the pairs if there are many classes."""
-    counts = Counter((q["class"], q["after"]) for q in queries)
+    counts, of = Counter((q["class"], q["after"]) for q in queries), Counter(q["class"] for q in queries)
     if not counts:
         return ""
     if len(classes) <= MATRIX:
         title = "Confusion: rows are the true classes, columns the answers"
-        return tag("h3", title) + _matrix(counts, classes)
+        return tag("h3", title) + _matrix(counts, of, classes)
     told = "Rows are the true classes, columns the answers; point at a cell to read it."
-    return tag("h3", "Confusion") + tag("p", told, class_="dim") + _heat(counts, classes) + _pairs(counts)
+    return tag("h3", "Confusion") + tag("p", told, class_="dim") + _heat(counts, of, classes) + _pairs(counts)
 
 
-def _heat(counts: Counter, classes: Sequence[str]) -> str:
+def _heat(counts: Counter, of: Counter, classes: Sequence[str]) -> str:
     """The matrix of many classes as a drawing: the darker, the larger a fraction of the row."""
-    place, of = {c: k for k, c in enumerate(classes)}, Counter()
-    for (true, _), count in counts.items():
-        of[true] += count
+    place = {c: k for k, c in enumerate(classes)}
     cells = [
         rectangle(
             place[said],
@@ -125,20 +119,16 @@ def _pairs(counts: Counter) -> str:
     wrong = [(pair, count) for pair, count in counts.most_common() if pair[0] != pair[1]]
     if not wrong:
         return tag("p", "None.")
-    rows = [(name(true, 60), name(said, 60), str(count)) for (true, said), count in wrong[:PAIRS]]
-    more = f"and {len(wrong) - PAIRS:,} more pairs" if len(wrong) > PAIRS else ""
-    return table(("true class", "answer", "images"), rows, (0, 1)) + tag("p", more, class_="dim")
+    rows = [(name(true, 60), name(said, 60), str(count)) for (true, said), count in wrong]
+    return shortened(("true class", "answer", "images"), rows, (0, 1), PAIRS, "more pairs")
 
 
-def _matrix(counts: Counter, classes: Sequence[str]) -> str:
+def _matrix(counts: Counter, of: Counter, classes: Sequence[str]) -> str:
     """Columns have the numbers of the rows, so that long names take no width twice."""
-    most = Counter()
-    for (true, _), count in counts.items():
-        most[true] += count
     head = tag("tr", tag("th"), *(tag("th", str(k), scope="col") for k in range(1, len(classes) + 1)))
     rows = []
     for k, true in enumerate(classes, 1):
-        cells = [_cell(counts[true, said], most[true], true == said) for said in classes]
+        cells = [_cell(counts[true, said], of[true], true == said) for said in classes]
         label = tag("th", tag("span", f"{k}. ", class_="dim"), name(true, 40), scope="row", class_="text")
         rows.append(tag("tr", label, *cells))
     body = tag("table", tag("thead", head), tag("tbody", *rows), class_="confusion")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from tinytrain.base.page import details, items, name, safe, section, table, tag
 from tinytrain.base.shell import quoted
-from tinytrain.report.conclusion import KINDS
+from tinytrain.report.conclusion import KINDS, UNSEEN, class_counts
 
 NAMED = 200  # files that are listed
 
@@ -38,37 +38,35 @@ def _skipped(rows: Sequence[dict]) -> str:
 
 
 def _files(rows: Sequence[dict]) -> str:
-    cells = [(name(row["file"]), safe(row["reason"])) for row in rows[:NAMED]]
-    more = f"and {len(rows) - NAMED:,} more" if len(rows) > NAMED else ""
-    return table(("file", "reason"), cells, (0, 1)) + tag("p", more, class_="dim")
+    cells = [(name(row["file"]), safe(row["reason"])) for row in rows]
+    return shortened(("file", "reason"), cells, (0, 1))
+
+
+def shortened(
+    header: Sequence[str], rows: Sequence, texts: Sequence[int], most: int = NAMED, what: str = "more"
+) -> str:
+    """The first rows of a table, and how many there are besides."""
+    more = f"and {len(rows) - most:,} {what}" if len(rows) > most else ""
+    return table(header, rows[:most], texts) + tag("p", more, class_="dim")
 
 
 def _duplicates(rows: Sequence[dict]) -> str:
     cells = [
         (", ".join(map(name, row["files"])), ", ".join(map(name, row["classes"])), safe(row["where"]))
-        for row in rows[:NAMED]
+        for row in rows
     ]
-    more = f"and {len(rows) - NAMED:,} more" if len(rows) > NAMED else ""
-    return (
-        tag("h3", "The same image more than once")
-        + table(("files", "classes", "where"), cells, (0, 1, 2))
-        + tag("p", more, class_="dim")
-    )
+    title = tag("h3", "The same image more than once")
+    return title + shortened(("files", "classes", "where"), cells, (0, 1, 2))
 
 
 def settings_section(facts: dict) -> str:
     """The command, the versions, and what else the result follows from."""
     command, versions = facts["command"], facts["versions"]
     episode, resources = facts["episode"], facts["resources"]
-    shots = sorted(set(episode["shots"]))
-    per_class = f"{shots[0]}" if len(shots) == 1 else f"{shots[0]} to {shots[-1]}"
-    count = len(episode["classes"])
+    classes, per_class = class_counts(episode)
     rows = [
         ("images", safe(episode["source"])),
-        (
-            "to adapt to",
-            f"{count} class{'es' * (count > 1)}, {per_class} images each, {episode['n_support']} in all",
-        ),
+        ("to adapt to", f"{classes}, {per_class} images each, {episode['n_support']} in all"),
         ("held out", f"{episode['n_query']} images"),
         ("list of images", tag("code", safe(episode["digest"]))),
         ("backbone", f"{safe(facts['backbone'])} {tag('code', safe(facts['backbone_digest'][:16]))}"),
@@ -79,10 +77,9 @@ def settings_section(facts: dict) -> str:
         ("threads", f"{facts['threads']['lanes']}, {safe(facts['kernels'])} kernels"),
         ("versions", ", ".join(f"{safe(k)} {safe(v)}" for k, v in versions.items() if v)),
     ]
-    unseen = "These images are of a generated domain that no stage of this backbone's training saw."
     return section(
         "How it was made",
         tag("pre", safe(" ".join(map(quoted, command)))) if command else "",
-        items([unseen]) if facts["unseen_domain"] else "",
+        items([f"These images are {UNSEEN}."]) if facts["unseen_domain"] else "",
         table(("", ""), [(key, value) for key, value in rows if value], (0, 1)),
     )

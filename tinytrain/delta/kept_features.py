@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tinytrain.base.errors import InputError
+from tinytrain.delta.delta import damaged
 from tinytrain.network.replay import Replay
 
 PREFIX = "replay."
@@ -29,27 +29,21 @@ def read_replay(tensors: dict[str, np.ndarray], way: int, source: str) -> Replay
         return None
     for name, dtype in TYPES.items():
         if name not in found:
-            raise InputError(
-                "file-damaged", f"{source}: tensor {PREFIX}{name} is missing; make the delta again"
-            )
+            raise damaged(f"{source}: tensor {PREFIX}{name} is missing")
         if found[name].dtype != np.dtype(dtype):
-            raise InputError(
-                "file-damaged", f"{source}: {PREFIX}{name} is {found[name].dtype}, must be {dtype}"
-            )
+            raise damaged(f"{source}: {PREFIX}{name} is {found[name].dtype}, must be {dtype}")
     codes, ranges, labels, layer = found.values()
     n = len(labels) if labels.ndim == 1 else 0
     shapes = {"codes": (n, *codes.shape[1:]), "ranges": (n, 2), "labels": (n,), "layer": (1,)}
     for name, shape in shapes.items():
         if not n or found[name].shape != shape or (name == "codes" and (codes.ndim != 4 or not codes.size)):
-            raise InputError(
-                "file-damaged",
-                f"{source}: {PREFIX}{name} is {found[name].shape}; codes must be (images, "
-                "height, width, channels), and ranges, labels and layer must fit them",
+            raise damaged(
+                f"{source}: {PREFIX}{name} is {found[name].shape}; codes must be (images, height, width,"
+                " channels), and ranges, labels and layer must fit them"
             )
     if labels.min() < 0 or labels.max() >= way or layer[0] < 1 or (ranges[..., 1] < 0).any():
-        raise InputError(
-            "file-damaged",
-            f"{source}: labels of the replay memory must be 0 to {way - 1}, its layer at least 1, and its "
-            "steps not below 0; make the delta again",
+        raise damaged(
+            f"{source}: labels of the replay memory must be 0 to {way - 1}, its layer at least 1, and its"
+            " steps not below 0"
         )
     return Replay(int(layer[0]), codes, ranges, labels)

@@ -1,6 +1,6 @@
-"""A class less in a finished delta, without any image.
+"""Another name for a class of a finished delta, or a class less, without any image.
 
-What is exact, that is, as if the class had never been seen:
+What `forget` does exactly, that is, as if the class had never been seen:
 
 * The rows of the class in the head are gone. With `HeadMethod.separate_classes`
   the rest is, bit for bit, the head of the other classes.
@@ -10,12 +10,28 @@ What is exact, that is, as if the class had never been seen:
 `traces` names what is left. The temperature, which scales the confidence, stays as it was calibrated.
 """
 
+import unicodedata
 from dataclasses import replace
 
+from tinytrain.base.class_names import wrong_class_names
 from tinytrain.base.errors import InputError
 from tinytrain.delta.delta import Delta
 
 HEAD, WEIGHTS = "head", "weights"  # where a forgotten class may leave traces
+
+
+def rename(delta: Delta, old: str, new: str) -> Delta:
+    """`delta` whose class `old` is called `new`, also in its report; names of image files stay.
+
+    Raises InputError ``unknown-class``, or ``class-names`` for a name that `wrong_class_names` refuses.
+    """
+    label = delta.label_of(old)
+    names = list(delta.class_names)
+    old, names[label] = names[label], new
+    if wrong := wrong_class_names(names):
+        raise InputError("class-names", f"{wrong}; give the class a name of its own")
+    names[label] = unicodedata.normalize("NFC", new)
+    return replace(delta, class_names=tuple(names), report=_named(delta.report, old, names[label]))
 
 
 def forget(delta: Delta, name: str) -> Delta:
@@ -35,7 +51,7 @@ def forget(delta: Delta, name: str) -> Delta:
         head=delta.head.without_class(label, way),
         replay=delta.replay and delta.replay.without(label),
         class_names=tuple(n for k, n in enumerate(delta.class_names) if k != label),
-        report=after_forgetting(_without(delta.report, name), traces(delta, name)),
+        report=after_forgetting(_named(delta.report, name), traces(delta, name)),
     )
 
 
@@ -56,28 +72,38 @@ def traces(delta: Delta, name: str) -> tuple[str, ...]:
     return tuple(place for place, is_left in found.items() if is_left)
 
 
-def _without(report: dict, name: str) -> dict:
-    """A copy of `report` that does not name the class; its figures stay those of the adaptation."""
+def _named(report: dict, name: str, new: str | None = None) -> dict:
+    """A copy of `report` that calls class `name` `new`, or does not name it; its figures stay."""
+
+    def named(other):
+        return new if other == name else other
+
+    def keyed(counts: dict) -> dict:
+        return {named(key): value for key, value in counts.items() if named(key)}
+
     found = dict(report)
     if classes := report.get("episode", {}).get("classes"):
-        kept = [k for k, other in enumerate(classes) if other != name]
+        kept = [k for k, other in enumerate(classes) if named(other)]
         lists = {key: [report["episode"][key][k] for k in kept] for key in ("classes", "shots")}
-        found["episode"] = {**report["episode"], **lists}
+        found["episode"] = report["episode"] | lists | {"classes": [named(classes[k]) for k in kept]}
     if guard := report.get("guard"):
-        suspects = [row for row in guard["suspects"] if name not in (row["given"], row["looks_like"])]
-        reasons = [
-            {**row, "text": row["code"] if name in row["text"] else row["text"]} for row in guard["reasons"]
+        suspects = [
+            row | {key: named(row[key]) for key in ("given", "looks_like")}
+            for row in guard["suspects"]
+            if new or name not in (row["given"], row["looks_like"])
         ]
-        found["guard"] = {**guard, "suspects": suspects, "reasons": reasons}
+        found["guard"] = guard | {"suspects": suspects}
+        if not new:
+            reasons = [
+                row | {"text": row["code"]} if name in row["text"] else row for row in guard["reasons"]
+            ]
+            found["guard"]["reasons"] = reasons
     if "extended" in report:
-        rows = ({k: count for k, count in row.items() if k != name} for row in report["extended"])
-        found["extended"] = [row for row in rows if row]
+        found["extended"] = [row for row in map(keyed, report["extended"]) if row]
     if watched := report.get("watched"):
-        found["watched"] = watched | {
-            key: {k: value for k, value in watched[key].items() if k != name}
-            for key in ("corrections", "labels") if key in watched
-        }  # fmt: skip
-    if "warnings" in report:  # they name files in the folders of classes
+        keys = (key for key in ("corrections", "labels") if key in watched)
+        found["watched"] = watched | {key: keyed(watched[key]) for key in keys}
+    if "warnings" in report and not new:  # they name files in the folders of classes
         found["warnings"] = [line for line in report["warnings"] if name not in line]
     return found
 
