@@ -92,9 +92,7 @@ def test_an_unknown_class_is_refused_with_those_that_there_are(delta):
         assert caught.value.exit_code == 3
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in HEADS if HEADS[name].separate_classes or HEADS[name].keep_classes]
-)
+@pytest.mark.parametrize("name", [name for name in HEADS if HEADS[name].separate_classes])
 def test_a_head_that_keeps_classes_apart_is_the_one_that_never_saw_the_class(name):
     task = made_up(5, 12, 6)
     others = task.part(np.flatnonzero(task.labels != 2))

@@ -11,6 +11,7 @@ from tinytrain.delta.classes import forget as delta_forget
 from tinytrain.delta.file import encode_delta
 from tinytrain.drift.unlabelled import UnlabelledDrift
 from tinytrain.heads.head import Support
+from tinytrain.heads.linear import LinearHead
 from tinytrain.heads.registry import HEADS
 from tinytrain.store import Entry, Store
 from tinytrain.stream import learner as learning
@@ -209,7 +210,7 @@ def test_labels_of_a_journal_without_digests_stay_and_are_learnt(tmp_path):
     assert learner.undo() is None
 
 
-@each("head", [n for n in LEARNING if HEADS[n].incremental and HEADS[n].any_order])
+@each("head", [n for n in LEARNING if issubclass(HEADS[n].head, LinearHead)])
 @each("views", [1, 3])
 def test_a_correction_counts_as_often_as_each_image_had_views(head, views):
     """The head is the one that is fitted to all images, the corrected one among them, and all views."""

@@ -67,7 +67,7 @@ def traces(delta: Delta, name: str) -> tuple[str, ...]:
     # A class that only the head learnt later has changed no weight.
     trained = name in delta.report.get("episode", {}).get("classes", delta.class_names)
     method = delta.head.method
-    in_head = not (method.separate_classes or method.keep_classes)
+    in_head = not method.separate_classes
     found = {HEAD: in_head, WEIGHTS: delta.slices and trained}
     return tuple(place for place, is_left in found.items() if is_left)
 

@@ -24,7 +24,7 @@ class CosineHead(LinearHead):
 
 class Cosine(HeadMethod):
     name, head = "cosine", CosineHead
-    incremental = separate_classes = limited = True
+    separate_classes = limited = True
 
     def buffers(self, way: int, size: int):
         return linear_buffers(way, size)

@@ -91,9 +91,6 @@ class HeadMethod(ABC):
     sized_by = "weights"  # the tensor whose last axis is the embedding's
     sees_every_view = False  # fitted to augmented views too, not to the clean images alone
     passes = 1  # that `fit` makes over the clean images or every view, to calibrate not counted
-    incremental = False  # `update` with more images gives the head that `fit` gives for all of them
-    any_order = False  # images may be learnt in any order: that changes the head by rounding alone
-    keep_classes = False  # a class more changes no bit of the logits of the others
     separate_classes = False  # rows of a class follow from its embeddings alone, in every tensor
     least_classes = 2  # that a task must have; with 1, images can be of no class without a second one
     limited = False  # logits fall the less an image is like any class, so a limit on them tells strangers

@@ -1,7 +1,7 @@
 """Weight imprinting: the weights of a class are the mean of its unit embeddings, scaled to length 1.
 
 After Qi, Brown and Lowe, "Low-Shot Learning with Imprinted Weights", CVPR 2018, as Coral's imprinting engine
-has it: a class can be added at any time, and the others keep the bits of their logits (its `keep_classes`).
+has it: a class can be added at any time, and the others keep the bits of their logits.
 The mean itself is kept beside the weights, so that learning one by one is learning from all at once; scaling
 after every image, as the engine does, would let the order count.
 """
@@ -24,7 +24,6 @@ class ImprintHead(CosineHead):
 
 class Imprint(Cosine):
     name, head = "imprint", ImprintHead
-    any_order = keep_classes = True
 
 
 METHOD = Imprint()

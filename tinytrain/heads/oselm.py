@@ -59,7 +59,6 @@ class Oselm(HeadMethod):
     name, head = "oselm", OselmHead
     sized_by = "centre"
     passes = 2  # for the mean, and to learn
-    any_order = True
     forgetting, largest_trace = 1.0, 4 * UNITS / RIDGE
 
     def buffers(self, way: int, size: int):

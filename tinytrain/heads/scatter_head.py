@@ -90,7 +90,6 @@ class ScatterMethod(HeadMethod):
     """
 
     head = CovarianceHead
-    incremental = any_order = True
     few_by = "deviations"
     form = WITHIN
 
