@@ -24,7 +24,7 @@ from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.delta.delta import Delta
 from tinytrain.heads.head import UNCERTAIN, UNKNOWN
-from tinytrain.heads.strangers import LOST, energy
+from tinytrain.heads.out_of_distribution import LOST, energy
 from tinytrain.meta.studies.study import (
     ADAPTS,
     TARGETS,

@@ -17,7 +17,7 @@ from toyfiles import write_images, write_network
 
 from tinytrain.cli.commands import inputs
 from tinytrain.delta.file import load_delta, save_delta
-from tinytrain.heads.strangers import Limit
+from tinytrain.heads.out_of_distribution import Limit
 
 CLASSES = ("ant", "bee", "cat")
 

@@ -13,7 +13,7 @@ from emitted import HERE, emit, plan_of
 
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.file import decode_delta, encode_delta
-from tinytrain.heads.strangers import UNSURE, Limit
+from tinytrain.heads.out_of_distribution import UNSURE, Limit
 from tinytrain.runtime.answers import labels_of
 
 COMPILERS = emitted.compilers()

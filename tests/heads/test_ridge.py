@@ -69,7 +69,7 @@ def test_what_is_left_out_leaves_the_regression_on_the_others(n, monkeypatch):
     x, labels = embeddings(n, SIZE, way=WAY)
     found = []
 
-    def calibrated(head, support, leave_out, logits, gauge):
+    def calibrated(head, support, leave_out, logits, finder):
         for e, label in zip(x, labels, strict=True):
             found.append(logits(e))
             leave_out(found[-1], e, label)

@@ -28,8 +28,8 @@ from tinytrain.base.safetensors import encode, parse_json, read_file
 from tinytrain.delta.delta import Delta, Slice, damaged
 from tinytrain.delta.kept_features import REPLAY_NAMES, read_replay, replay_tensors
 from tinytrain.heads.head import Head, HeadBuffer, HeadMethod
+from tinytrain.heads.out_of_distribution import Limit
 from tinytrain.heads.registry import HEADS
-from tinytrain.heads.strangers import Limit
 from tinytrain.network.codes_json import parsed_codes, written_codes
 from tinytrain.network.quantisation import Quantisation
 
@@ -228,7 +228,7 @@ def _declared(method: HeadMethod, tensors: dict, way: int) -> tuple[HeadBuffer, 
     """What a head of `method` stores: its tensors themselves say how long an embedding is, and which form."""
     own = {name.removeprefix("head."): a for name, a in tensors.items() if name.startswith("head.")}
     sizing = own.get(method.sized_by)
-    return method.tensors_beside(way, sizing.shape[-1] if sizing is not None and sizing.ndim > 1 else 0, own)
+    return method.tensors_like(way, sizing.shape[-1] if sizing is not None and sizing.ndim > 1 else 0, own)
 
 
 def _head(method: HeadMethod, facts: dict, tensors: dict, declared: tuple, source: str) -> Head:

@@ -17,8 +17,8 @@ from tinytrain.emit.places import Places
 from tinytrain.emit.text import array, comment, name_of
 from tinytrain.heads.calibration import TEMPERATURES, lead_fraction
 from tinytrain.heads.head import FITTING, Support
+from tinytrain.heads.out_of_distribution import margin
 from tinytrain.heads.registry import find_head
-from tinytrain.heads.strangers import margin
 from tinytrain.network.codes_json import written_codes
 from tinytrain.program.trained_arrays import slots
 

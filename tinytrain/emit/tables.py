@@ -22,8 +22,8 @@ from tinytrain.guard.guard import (
     WORST_FRACTION,
 )
 from tinytrain.heads.calibration import TEMPERATURES
+from tinytrain.heads.out_of_distribution import LOST, SCALE, UNSURE
 from tinytrain.heads.registry import find_head
-from tinytrain.heads.strangers import LOST, SCALE, UNSURE
 from tinytrain.network.network import Network, frozen_bytes
 from tinytrain.plan.costs import single_pass
 from tinytrain.program.trained_arrays import slots

@@ -16,8 +16,8 @@ from tinytrain.episode.profile import in_srgb
 # Bytes per decoded pixel until it is part of the square, by Pillow's mode. COST is that of other modes (RGB).
 COSTS = {"1": 2, "L": 1, "P": 5, "RGBA": 8, "LA": 12, "PA": 12, "I": 13, "I;16": 8}
 COST, TRANSPARENCY_COST = 4, 8
-# Bytes per pixel beside Pillow's image: two canvases and a copy; frames and RGB of the decoder, and a copy.
-BESIDE = {"WEBP": 12, "AVIF": 7, "HEIF": 4}
+# More bytes per pixel than those of Pillow's image: two canvases and a copy; frames and RGB, and a copy.
+DECODER_COSTS = {"WEBP": 12, "AVIF": 7, "HEIF": 4}
 MODULES = {
     "JPEG": "Jpeg", "PNG": "Png", "BMP": "Bmp", "GIF": "Gif", "TIFF": "Tiff", "PPM": "Ppm", "WEBP": "WebP",
     "AVIF": "Avif",
@@ -131,7 +131,7 @@ def _nothing() -> None:
 def _stored(image, kind: str) -> Stored:
     """What an image that Pillow has opened says about itself. Raises InputError like `square`."""
     width, height = image.size
-    beside = BESIDE.get(kind, 0)
+    beside = DECODER_COSTS.get(kind, 0)
     most = (PIXEL_BYTES - CODE) / (beside + COST)
     refuse_more(width, height, most)
     if kind == "TIFF" and DNG in image.tag_v2:

@@ -30,10 +30,10 @@ def calibrated(
     support,
     leave_out: Callable[[np.ndarray, np.ndarray, int], None],
     logits: Callable[[np.ndarray], np.ndarray] | None = None,
-    gauge=None,
+    finder=None,
 ):
     """`head` with its temperature, its leave-one-out accuracy (None if every class has a single image), and
-    the limit that `gauge` has found meanwhile, if there is one.
+    the limit that `finder` has found meanwhile, if there is one.
 
     `support` is the `heads.head.Support` that the head was fitted to. ``logits(e)`` are those (way,) of the
     unit embedding of a clean image, by default those of the head; ``leave_out(logits, e, label)`` turns them
@@ -60,7 +60,7 @@ def calibrated(
     else:
         temperature = float(TEMPERATURES[-1])  # the classes cannot be told apart
     facts = {"temperature": temperature, "left_out": right / judged if judged else None}
-    return replace(head, **facts, limit=gauge and gauge.limit(support.steps))
+    return replace(head, **facts, limit=finder and finder.limit(support.steps))
 
 
 def lead_fraction(support) -> float:

@@ -15,15 +15,15 @@ import numpy as np
 
 from tinytrain.base.errors import AnswerError
 from tinytrain.heads.calibration import BLOCK, softmax
-from tinytrain.heads.strangers import UNSURE, Limit
+from tinytrain.heads.out_of_distribution import UNSURE, Limit
 
 # When a buffer of a head holds a value:
 FITTING = "fitting"  # while the head is fitted, and until `for_delta` has read it
 ANSWERING = "answering"  # from then on: logits are computed from it
 UPDATING = "updating"  # as long, if the head is kept: updates need it, answers do not
 STORED = "stored"  # from when `for_delta` writes it
-BESIDE = "beside"  # as ANSWERING, but few bytes per class, which `fit` allocates beside the arena
-LIFETIMES = (FITTING, ANSWERING, UPDATING, STORED, BESIDE)
+OUTSIDE = "outside"  # as ANSWERING, but few bytes per class, which `fit` allocates outside the arena
+LIFETIMES = (FITTING, ANSWERING, UPDATING, STORED, OUTSIDE)
 FIT_TAKES = (FITTING, ANSWERING, UPDATING)  # the buffers that `HeadMethod.fit` is given
 DELTA_TAKES = (FITTING, STORED)  # and those that `Head.for_delta` is given, without the class counts
 
@@ -125,7 +125,7 @@ class HeadMethod(ABC):
         form = self.buffers(way, size) if embeddings is None else self.buffers_for(way, size, embeddings)
         return tuple(b for b in form if b.lifetime != FITTING)
 
-    def tensors_beside(self, way: int, size: int, found: Mapping[str, np.ndarray]) -> tuple[HeadBuffer, ...]:
+    def tensors_like(self, way: int, size: int, found: Mapping[str, np.ndarray]) -> tuple[HeadBuffer, ...]:
         """The tensors of the form that the arrays `found`, by name, are of."""
         rows = found.get(self.few_by) if self.few_by else None
         return self.tensors(way, size, None if rows is None or not rows.ndim else len(rows))
@@ -239,7 +239,7 @@ class Head(ABC):
     def without_class(self, label: int, way: int) -> "Head":
         """A copy without class `label` of `way` classes: its rows are left out of every tensor."""
         size, tensors, rest = self.embedding_size, self.tensors(), {}
-        forms = (self.method.tensors_beside(n, size, tensors) for n in (way, way - 1))
+        forms = (self.method.tensors_like(n, size, tensors) for n in (way, way - 1))
         for wide, narrow in zip(*forms, strict=True):
             values = tensors[wide.name]
             for axis, (length, shorter) in enumerate(zip(wide.shape, narrow.shape, strict=True)):
@@ -250,7 +250,7 @@ class Head(ABC):
 
     def answering(self) -> "Head":
         """The head without what only updates need: those bytes are used for something else."""
-        buffers = self.method.tensors_beside(1, self.embedding_size, self.tensors())
+        buffers = self.method.tensors_like(1, self.embedding_size, self.tensors())
         return replace(self, **{b.name: None for b in buffers if b.lifetime == UPDATING})
 
     def for_delta(self, arrays: dict[str, np.ndarray]) -> "Head":

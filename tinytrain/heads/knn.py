@@ -19,9 +19,9 @@ import numpy as np
 
 from tinytrain.heads.calibration import calibrated
 from tinytrain.heads.head import ANSWERING, FITTING, Head, HeadBuffer, HeadMethod, Support, unit
+from tinytrain.heads.out_of_distribution import limit_finder
 from tinytrain.heads.scatter import gain_without, scatter_around, share_of_image
 from tinytrain.heads.scatter_head import SCATTER
-from tinytrain.heads.strangers import gauge
 from tinytrain.heads.triangle import diagonal_of, diagonal_places, packed
 
 CAP = 16  # prototypes of a class
@@ -157,7 +157,7 @@ class Knn(HeadMethod):
 
 
 def _calibrated(head: KnnHead, support: Support) -> KnnHead:
-    found, images = gauge(head.logits_of_mean, support.images), support.images.tolist()
+    found, images = limit_finder(head.logits_of_mean, support.images), support.images.tolist()
     total = (sum(images) + IDENTITY * head.embedding_size) if head.method.metric else math.inf
 
     def leave_out(logits, e, label):
@@ -166,7 +166,7 @@ def _calibrated(head: KnnHead, support: Support) -> KnnHead:
         if found:
             found.add(head.without(w, label, share_of_image(images[label], total)))
 
-    return calibrated(head, support, leave_out, gauge=found)
+    return calibrated(head, support, leave_out, finder=found)
 
 
 def _whitening(kernels, arrays: dict[str, np.ndarray], support: Support, metric: bool) -> None:

@@ -13,8 +13,8 @@ import numpy as np
 from tinytrain.heads import calibration
 from tinytrain.heads.head import (
     ANSWERING,
-    BESIDE,
     FITTING,
+    OUTSIDE,
     UPDATING,
     Batch,
     Head,
@@ -23,7 +23,7 @@ from tinytrain.heads.head import (
     Support,
     unit,
 )
-from tinytrain.heads.strangers import gauge
+from tinytrain.heads.out_of_distribution import limit_finder
 from tinytrain.kernels.rows import divide_rows, dots
 
 MOST = 2**31 - 1  # that a count of a class says: what comes then counts as one of so many
@@ -34,7 +34,7 @@ def linear_buffers(way: int, size: int) -> tuple[HeadBuffer, ...]:
         HeadBuffer("weights", (way, size), ANSWERING),
         HeadBuffer("offsets", (way,), ANSWERING),
         HeadBuffer("means", (way, size), UPDATING),
-        HeadBuffer("counts", (way,), BESIDE, "int32"),
+        HeadBuffer("counts", (way,), OUTSIDE, "int32"),
         HeadBuffer("class counts", (way,), FITTING),
     )
 
@@ -111,12 +111,12 @@ def calibrated(
         mean = means[label] * scale - e * (scale - 1)
         logits[label] = own_logit(mean, e, images[label] - 1)
 
-    found = gauge(lambda k: logits_of(means[k]), images) if head.method.limited else None
+    found = limit_finder(lambda k: logits_of(means[k]), images) if head.method.limited else None
     leave = leave_out or own_class
 
-    def gauged(logits, e, label):
+    def left_out(logits, e, label):
         leave(logits, e, label)
         if found:
             found.add(unseen(logits, e, label) if unseen else logits)
 
-    return calibration.calibrated(head, support, gauged, logits_of, found)
+    return calibration.calibrated(head, support, left_out, logits_of, found)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tinytrain.heads.calibration import calibrated
-from tinytrain.heads.head import ANSWERING, BESIDE, UPDATING, Head, HeadBuffer, HeadMethod, Support, unit
+from tinytrain.heads.head import ANSWERING, OUTSIDE, UPDATING, Head, HeadBuffer, HeadMethod, Support, unit
 from tinytrain.heads.projection import hidden, write_centre
 from tinytrain.heads.recursive import begin, learn, leverage
 
@@ -66,8 +66,8 @@ class Oselm(HeadMethod):
             HeadBuffer("weights", (way, UNITS), ANSWERING),
             HeadBuffer("inverse", (UNITS, UNITS), UPDATING),
             HeadBuffer("centre", (1, size), ANSWERING),
-            HeadBuffer("slope", (1,), BESIDE),
-            HeadBuffer("counts", (way,), BESIDE, "int32"),
+            HeadBuffer("slope", (1,), OUTSIDE),
+            HeadBuffer("counts", (way,), OUTSIDE, "int32"),
         )
 
     def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> OselmHead:

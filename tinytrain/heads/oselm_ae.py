@@ -16,8 +16,8 @@ import numpy as np
 from tinytrain.heads.calibration import calibrated
 from tinytrain.heads.head import (
     ANSWERING,
-    BESIDE,
     IDENTIFIED,
+    OUTSIDE,
     UNCERTAIN,
     UNKNOWN,
     UPDATING,
@@ -29,9 +29,9 @@ from tinytrain.heads.head import (
     Support,
     unit,
 )
+from tinytrain.heads.out_of_distribution import UNSURE
 from tinytrain.heads.projection import hidden, write_centre
 from tinytrain.heads.recursive import begin, learn, leverage, observe, product
-from tinytrain.heads.strangers import UNSURE
 
 UNITS = 16  # hidden ones of each class, the constant one counted
 CONSTANT = 17.0
@@ -162,9 +162,9 @@ class OselmAe(HeadMethod):
             HeadBuffer("weights", (way, size, UNITS), ANSWERING),
             HeadBuffer("inverses", (way, UNITS, UNITS), UPDATING),
             HeadBuffer("centre", (1, size), ANSWERING),
-            HeadBuffer("spread", (1,), BESIDE),
-            HeadBuffer("errors", (way, 2), BESIDE),
-            HeadBuffer("counts", (way,), BESIDE, "int32"),
+            HeadBuffer("spread", (1,), OUTSIDE),
+            HeadBuffer("errors", (way, 2), OUTSIDE),
+            HeadBuffer("counts", (way,), OUTSIDE, "int32"),
         )
 
     def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> OselmAeHead:

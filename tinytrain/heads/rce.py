@@ -14,8 +14,8 @@ import numpy as np
 from tinytrain.heads.calibration import calibrated
 from tinytrain.heads.head import (
     ANSWERING,
-    BESIDE,
     IDENTIFIED,
+    OUTSIDE,
     UNCERTAIN,
     UNKNOWN,
     Head,
@@ -142,8 +142,8 @@ class Rce(HeadMethod):
             HeadBuffer("categories", (n, 2), ANSWERING, "uint8"),
             HeadBuffer("contexts", (n,), ANSWERING, "uint8"),
             HeadBuffer("centre", (1, size), ANSWERING),
-            HeadBuffer("step", (1,), BESIDE),
-            HeadBuffer("counts", (way,), BESIDE, "int32"),
+            HeadBuffer("step", (1,), OUTSIDE),
+            HeadBuffer("counts", (way,), OUTSIDE, "int32"),
         )
 
     def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> RceHead:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tinytrain.heads.calibration import calibrated
 from tinytrain.heads.calibration import softmax as probabilities_of
-from tinytrain.heads.head import ANSWERING, BESIDE, FITTING, Head, HeadBuffer, HeadMethod, Support, unit
+from tinytrain.heads.head import ANSWERING, FITTING, OUTSIDE, Head, HeadBuffer, HeadMethod, Support, unit
 from tinytrain.heads.recursive import observe, product
 
 RATE = 0.5
@@ -77,7 +77,7 @@ class Softmax(HeadMethod):
             HeadBuffer("weights", (way, size), ANSWERING),
             HeadBuffer("biases", (way,), ANSWERING),
             HeadBuffer("statistics", (2, size), ANSWERING),
-            HeadBuffer("seen", (1,), BESIDE, "int32"),
+            HeadBuffer("seen", (1,), OUTSIDE, "int32"),
         )
 
     def buffers_for(self, way: int, size: int, embeddings: int):

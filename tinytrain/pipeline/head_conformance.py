@@ -27,11 +27,11 @@ from tinytrain.base.safetensors import decode
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.heads.head import (
-    BESIDE,
     DELTA_TAKES,
     FIT_TAKES,
     IDENTIFIED,
     LIFETIMES,
+    OUTSIDE,
     STATES,
     UNKNOWN,
     Head,
@@ -117,7 +117,7 @@ def fitted(method: HeadMethod, kernels, task: Task, byte: int = 0xFF) -> Head:
     head = head.for_delta(those(DELTA_TAKES))
     _check_tensors(method, head, task.way, "when fitted", len(task.labels))
     for b in method.tensors(task.way, head.embedding_size, len(task.labels)):
-        inside = b.lifetime == BESIDE or np.shares_memory(head.tensors()[b.name], arrays[b.name])
+        inside = b.lifetime == OUTSIDE or np.shares_memory(head.tensors()[b.name], arrays[b.name])
         _demand(inside, method, f"has {b.name} outside of the buffer that it declares for it")
     return head
 

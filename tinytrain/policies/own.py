@@ -57,8 +57,8 @@ def _own(text: str, kind: type):
     try:
         found = getattr(_module(path, content), name, None)
     except Exception as error:
-        told = f"{path} cannot be executed ({one_line(f'{type(error).__name__}: {error}', 200)}); mend it"
-        raise InputError("bad-value", told) from error
+        words = f"{path} cannot be executed ({one_line(f'{type(error).__name__}: {error}', 200)}); mend it"
+        raise InputError("bad-value", words) from error
     if not isinstance(found, kind):
         other = "" if found is None else f", which is of type {type(found).__name__}"
         raise UsageError("unknown-name", f"{path} has no {kind.__name__} called {name}{other}; name one")

@@ -189,8 +189,8 @@ def how_often_wrong(suspects: int, images: int) -> str:
 def outside_text(memory: dict) -> str:
     """The bytes that no budget limits, each once: keys of 0.2 stand beside those of today."""
     rows = memory["outside"].items()
-    told = (f"{key.replace('_', ' ')} {format_bytes(n)}" for key, n in rows if key not in OLD_KEYS.values())
-    return ", ".join(told)
+    words = (f"{key.replace('_', ' ')} {format_bytes(n)}" for key, n in rows if key not in OLD_KEYS.values())
+    return ", ".join(words)
 
 
 def suspect_text(suspect: dict) -> str:

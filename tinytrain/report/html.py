@@ -71,8 +71,8 @@ def _kept(facts: dict) -> str:
     if guard["accepted"]:
         return tag("p", tag("strong", "Kept", class_="good"), f": {kept}.")
     more = "" if withheld is None else f" With the adaptation, {withheld:.1%} would have been right."
-    told = f": {reasons}. Predictions are those of the network before the adaptation.{more}"
-    return tag("p", tag("strong", "Not kept", class_="bad"), told)
+    words = f": {reasons}. Predictions are those of the network before the adaptation.{more}"
+    return tag("p", tag("strong", "Not kept", class_="bad"), words)
 
 
 def _remarks(facts: dict) -> list[str]:

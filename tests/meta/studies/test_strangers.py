@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from tinytrain.datasets import open_dataset
-from tinytrain.heads.strangers import Limit
+from tinytrain.heads.out_of_distribution import Limit
 from tinytrain.meta.studies import strangers as study
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network

@@ -1,6 +1,6 @@
 /* What a head says beside its logits: the temperature, as in tinytrain/heads/calibration.py, and the limit of energies,
- * as in tinytrain/heads/strangers.py, from support images that are each left out of their class in turn. The
- * embeddings are those that fitting the head has left behind, of length 1. */
+ * as in tinytrain/heads/out_of_distribution.py, from support images that are each left out of their class in
+ * turn. The embeddings are those that fitting the head has left behind, of length 1. */
 #include "internal.h"
 
 #define NO_LEAD 1e-4 /* of the largest logit: a smaller lead is rounding */

@@ -48,8 +48,8 @@ def _stages(facts: dict) -> str:
         interval = wilson_interval(a[key] * a["n_query"], a["n_query"])
         value = f"{a[key]:.1%} ({100 * interval[0]:.0f} to {100 * interval[1]:.0f})"
         rows.append(Bar(label, a[key], value, interval, weak=key != "after"))
-    told = f"Fraction of {a['n_query']} held-out images answered rightly, with its 95% interval."
-    return tag("p", told, class_="dim") + bars(rows, SCALE)
+    words = f"Fraction of {a['n_query']} held-out images answered rightly, with its 95% interval."
+    return tag("p", words, class_="dim") + bars(rows, SCALE)
 
 
 def _changes(queries: Sequence[dict]) -> str:
@@ -93,8 +93,10 @@ def confusion(queries: Sequence[dict], classes: Sequence[str]) -> str:
     if len(classes) <= MATRIX:
         title = "Confusion: rows are the true classes, columns the answers"
         return tag("h3", title) + _matrix(counts, of, classes)
-    told = "Rows are the true classes, columns the answers; point at a cell to read it."
-    return tag("h3", "Confusion") + tag("p", told, class_="dim") + _heat(counts, of, classes) + _pairs(counts)
+    words = "Rows are the true classes, columns the answers; point at a cell to read it."
+    return (
+        tag("h3", "Confusion") + tag("p", words, class_="dim") + _heat(counts, of, classes) + _pairs(counts)
+    )
 
 
 def _heat(counts: Counter, of: Counter, classes: Sequence[str]) -> str:

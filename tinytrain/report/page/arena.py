@@ -35,7 +35,7 @@ def kind_of(buffer: str) -> str:
 
 def arena_section(facts: dict) -> str:
     table_, memory = facts["arena_table"], facts["memory"]
-    told = (
+    words = (
         f"{memory['arena']:,} of {memory['budget']:,} bytes are used. A box is a buffer while it holds a"
         " value; buffers that are not needed at the same time share bytes."
     )
@@ -44,7 +44,7 @@ def arena_section(facts: dict) -> str:
     colours = [(f"tint k{k}", kind) for k, kind in enumerate(kinds) if kind in present]
     return section(
         "The arena: every byte of working memory over time",
-        tag("p", safe(told), class_="dim"),
+        tag("p", safe(words), class_="dim"),
         _drawing(table_, memory, kinds),
         _stages_in_words(),
         legend(colours),

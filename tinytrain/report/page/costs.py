@@ -52,11 +52,11 @@ def _bars(amounts: Mapping[str, float], names: Mapping[str, str], form) -> str:
 
 
 def _backward(macs: dict) -> str:
-    told = f"Backward per image and step: {format_count(macs['backward_per_query'])} MACs on average"
-    told += f" ({macs['backward_per_query'] / macs['full_backward']:.1%} of training everything"
+    words = f"Backward per image and step: {format_count(macs['backward_per_query'])} MACs on average"
+    words += f" ({macs['backward_per_query'] / macs['full_backward']:.1%} of training everything"
     if macs["limits"] == "backward_per_query":
-        told += f"; the limit is {macs['limit'] / macs['full_backward']:.1%}"
-    return told + ")."
+        words += f"; the limit is {macs['limit'] / macs['full_backward']:.1%}"
+    return words + ")."
 
 
 def _memory(facts: dict) -> list[str]:
@@ -69,12 +69,12 @@ def _memory(facts: dict) -> list[str]:
     budget = max(memory["budget"], 1)
     order = [kind for kind in (*KINDS, OTHER) if held[fullest][kind]]
     rows = [Bar(kind, held[fullest][kind] / budget, _both(held[fullest][kind], budget)) for kind in order]
-    told = f"The fullest stage ({STAGES[fullest]}) against the budget of {format_bytes(budget)}."
+    words = f"The fullest stage ({STAGES[fullest]}) against the budget of {format_bytes(budget)}."
     if "delta" in memory:
-        told += f" The result (delta) takes {format_bytes(memory['delta'])}."
+        words += f" The result (delta) takes {format_bytes(memory['delta'])}."
     return [
         tag("h3", f"Memory: an arena of {format_bytes(memory['arena'])}"),
-        tag("p", safe(told), class_="dim"),
+        tag("p", safe(words), class_="dim"),
         bars(rows),
         tag("p", safe(f"Not in the budget: {outside_text(memory)}."), class_="dim"),
     ]

@@ -26,12 +26,12 @@ def input_section(facts: dict) -> str:
 def _skipped(rows: Sequence[dict]) -> str:
     """How many of each kind, and all of them on request; damaged ones at once."""
     counts = Counter(row["kind"] for row in rows)
-    told = (f"{count} {KINDS.get(kind, safe(kind))}" for kind, count in counts.items())
+    words = (f"{count} {KINDS.get(kind, safe(kind))}" for kind, count in counts.items())
     damaged = [row for row in rows if row["kind"] == "damaged"]
     others = [row for row in rows if row["kind"] != "damaged"]
     return (
         tag("h3", f"{len(rows)} skipped")
-        + tag("p", ", ".join(told), class_="dim")
+        + tag("p", ", ".join(words), class_="dim")
         + (_files(damaged) if damaged else "")
         + (details("The others", _files(others)) if others else "")
     )

@@ -48,7 +48,7 @@ def energy(logits: np.ndarray, scale: float) -> float:
 
 
 @dataclass
-class Gauge:
+class LimitFinder:
     """Finds the limit for support images that are shown to it one by one, each left out of its class.
 
     `lead` is in units of logits; `typical` is the mean energy at the mean of each class, for supports with a
@@ -89,7 +89,7 @@ def quantile(lowest: list[float], count: int) -> float:
     return lowest[i] + (place - i) * (lowest[min(i + 1, len(lowest) - 1)] - lowest[i])
 
 
-def gauge(logits_of_mean: Callable[[int], np.ndarray], images: np.ndarray) -> Gauge | None:
+def limit_finder(logits_of_mean: Callable[[int], np.ndarray], images: np.ndarray) -> LimitFinder | None:
     """For a linear head that gives the logits (way,) to the mean of class k, of `images` (way,).
 
     A linear head has the same lead at the means as over all images. None if it cannot tell classes apart.
@@ -104,4 +104,4 @@ def gauge(logits_of_mean: Callable[[int], np.ndarray], images: np.ndarray) -> Ga
     if not lead > NO_LEAD * largest:  # NaN is no lead either
         return None
     typical = sum(energy(logits_of_mean(k), SCALE * lead) for k in range(way)) / way
-    return Gauge(lead, typical, int(images[images > 1].sum()))
+    return LimitFinder(lead, typical, int(images[images > 1].sum()))

@@ -8,11 +8,21 @@ from cases import each
 from scipy.special import logsumexp
 
 from tinytrain import kernels
-from tinytrain.heads import calibration, strangers
+from tinytrain.heads import calibration, out_of_distribution
 from tinytrain.heads.head import FITTING, IDENTIFIED, UNCERTAIN, UNKNOWN, Support
 from tinytrain.heads.lda import RIDGE
+from tinytrain.heads.out_of_distribution import (
+    ALWAYS,
+    LOST,
+    MOST_STEPS,
+    SCALE,
+    TRAINED,
+    Limit,
+    LimitFinder,
+    energy,
+    quantile,
+)
 from tinytrain.heads.registry import HEADS
-from tinytrain.heads.strangers import ALWAYS, LOST, MOST_STEPS, SCALE, TRAINED, Gauge, Limit, energy, quantile
 
 SIZE, WAY = 24, 5
 LINEAR = each("kind", ["cosine", "lda", "mild-lda"])
@@ -88,19 +98,21 @@ def test_the_energy_is_a_scaled_logarithm_of_a_sum_of_exponentials(scale):
 @each("count", [1, 2, 3, 10, 11, 25, 97])
 def test_the_lowest_energies_give_the_quantile_of_all(count):
     values = np.random.default_rng(count).standard_normal(count)
-    gauge = Gauge(1.0, 0.0, count)
+    finder = LimitFinder(1.0, 0.0, count)
     for value in values:
-        gauge.add(np.array([value, -1e9]))
-    assert len(gauge.lowest) <= LOST * count + 2, "it keeps a tenth"
-    found = quantile(sorted(-e for e in gauge.lowest), count)
+        finder.add(np.array([value, -1e9]))
+    assert len(finder.lowest) <= LOST * count + 2, "it keeps a tenth"
+    found = quantile(sorted(-e for e in finder.lowest), count)
     assert found == pytest.approx(np.quantile(values, LOST), abs=1e-12)
 
 
 @LINEAR
 def test_the_limit_follows_from_left_out_images_and_the_lead(kind, monkeypatch):
     """Logits of left-out images are those of float64, with another mean and another covariance."""
-    seen, add = [], Gauge.add
-    monkeypatch.setattr(Gauge, "add", lambda self, logits: (seen.append(logits.copy()), add(self, logits)))
+    seen, add = [], LimitFinder.add
+    monkeypatch.setattr(
+        LimitFinder, "add", lambda self, logits: (seen.append(logits.copy()), add(self, logits))
+    )
     x, labels = Task(0).images(6)
     head = fitted(kind, x, labels, steps=20)
     lead = lead_of(head, x, labels)
@@ -187,8 +199,8 @@ def test_logits_that_are_no_numbers_are_of_no_class():
 
 
 def test_a_lead_that_is_no_number_gives_no_limit():
-    assert strangers.gauge(lambda k: np.full(3, np.nan), np.ones(3)) is None
-    assert Gauge(1.0, np.nan, 0).limit(0) is None
+    assert out_of_distribution.limit_finder(lambda k: np.full(3, np.nan), np.ones(3)) is None
+    assert LimitFinder(1.0, np.nan, 0).limit(0) is None
 
 
 def test_a_head_says_unknown_uncertain_or_identified():
