@@ -47,8 +47,8 @@ def load_backbone(path: str | os.PathLike) -> Network:
 def find_backbone(digest: str, name: str) -> Network:
     """The network with this sha256 `digest`, from which a delta was made; `name` is what it was called.
 
-    It may be the shipped one, one in the cache folder, or a file that `remember_backbone` was told of. Its
-    digest is checked. Raises InputError ``backbone-not-here``.
+    It may be the shipped one, one in the cache folder, or a file that `remember_backbone` noted. The digest
+    is checked. Raises InputError ``backbone-not-here``.
     """
     rows = sorted(BACKBONES.values(), key=lambda row: row.name != name)
     known = [row.path for row in rows if row.digest in (None, digest)]

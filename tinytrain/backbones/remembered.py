@@ -1,4 +1,4 @@
-"""Where networks of one's own lie: a small file for each digest in the cache folder, which holds a path."""
+"""Remembers where a user's own networks are: a file for each digest, with a path, in the cache folder."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ MAX_PATH = 4096
 
 
 def remember(digest: str, path: str | os.PathLike) -> None:
-    """Note that the network with this digest is the file `path`. Nothing is written that was known already.
+    """Note that the network with this digest is the file `path`, unless that is known already.
 
     A cache folder that cannot be written is no error: the note only saves the user an option.
     """
@@ -26,9 +26,9 @@ def remember(digest: str, path: str | os.PathLike) -> None:
 
 
 def recall(digest: str) -> Path | None:
-    """The path that was noted for this digest, or None, also if the note is damaged.
+    """The path that was noted for this digest; None without a note, or if it is damaged.
 
-    Nobody has checked what is there now.
+    The file may have changed or be gone.
     """
     try:
         path = os.fsdecode(read_bytes(_note(digest), MAX_PATH))

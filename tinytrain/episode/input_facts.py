@@ -1,4 +1,4 @@
-"""What is said about the files of an episode: those that were left out, and images that are there twice."""
+"""Lines about the files of an episode: those that were left out, and images that appear more than once."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -36,7 +36,7 @@ class Skipped(NamedTuple):
 
 
 class Duplicate(NamedTuple):
-    """Files with the same image, the classes of each in the same order, and where these copies lie."""
+    """Files with the same image, their classes in the same order, and where they are: a key of PLACES."""
 
     files: tuple[str, ...]
     classes: tuple[str, ...]
@@ -67,7 +67,7 @@ def skipped_lines(skipped: Sequence[Skipped]) -> list[str]:
 
 
 def duplicate_lines(duplicates: Sequence[Duplicate]) -> list[str]:
-    """A line for each image that was met more than once; of many of a kind, for the first ones."""
+    """A line for each image that appears more than once; if there are many of a kind, for the first ones."""
     lines = []
     for where, (place, remedy) in PLACES.items():
         alike = [d for d in duplicates if d.where == where]

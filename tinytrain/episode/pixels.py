@@ -125,7 +125,7 @@ def square(image, stored: Stored, size: Sides | None, box: Box | None = None):
 
 
 def _nothing() -> None:
-    """No closure, which the image would keep, and with it itself."""
+    """Replaces a method of an image. A closure would refer to the image and keep it alive."""
 
 
 def _stored(image, kind: str) -> Stored:

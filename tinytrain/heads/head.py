@@ -1,8 +1,8 @@
 """Classifier heads on embeddings: what a method declares before it is fitted, and the fitted value.
 
-A method names the buffers that it takes for a task, so that a plan can place them before anything runs, and
-is fitted inside these. What comes out answers for embeddings (`logits`, `verdict`), learns from more of them
-in the same bytes (`extended`, then `update`), and is what a delta stores (`tensors`).
+A method declares its buffers for a task, so that a plan can place them before anything runs, and is fitted
+inside them. The fitted head answers for embeddings (`logits`, `verdict`), learns from more of them in the
+same bytes (`extended`, then `update`), and is stored in a delta (`tensors`).
 """
 
 import math
@@ -90,25 +90,25 @@ class HeadMethod(ABC):
     head: type["Head"]  # what `fit` returns
     sized_by = "weights"  # the tensor whose last axis is the embedding's
     sees_every_view = False  # fitted to augmented views too, not to the clean images alone
-    passes = 1  # that `fit` makes over the clean images or every view, to calibrate not counted
-    separate_classes = False  # rows of a class follow from its embeddings alone, in every tensor
-    least_classes = 2  # that a task must have; with 1, images can be of no class without a second one
-    limited = False  # logits fall the less an image is like any class, so a limit on them tells strangers
+    passes = 1  # of `fit` over the clean images or every view; calibration is not counted
+    separate_classes = False  # in every tensor, the row of a class depends on its own embeddings alone
+    least_classes = 2  # of a task; 1: the head can reject images although there is no second class
+    limited = False  # all logits are low for an image that is like none of the classes: a limit rejects it
     packs: str | None = None  # a buffer (d, d) that `fit` also takes as its lower triangle, packed row by row
     few_by: str | None = None  # a tensor with a row per embedding, which only the form for few of them has
 
     @abstractmethod
     def buffers(self, way: int, size: int) -> tuple[HeadBuffer, ...]:
-        """Every array of a head for `way` classes of embeddings with `size` values, however many these are.
+        """Every array of a head for `way` classes and any number of embeddings of `size` values.
 
-        This is the form that updates keep (`Head.extended`).
+        Updates keep this form (`Head.extended`).
         """
 
     def buffers_for(self, way: int, size: int, embeddings: int) -> tuple[HeadBuffer, ...]:
-        """Every array of a head that is fitted to so many embeddings, all views counted.
+        """Every array of a head that is fitted to this number of `embeddings`, all views counted.
 
-        A method that has a smaller form for few of them declares its arrays here and takes what it is given
-        in `fit`; the tensor `few_by` of that form has `embeddings` rows.
+        A method with a smaller form for few embeddings declares it here, and `fit` sees from its arrays which
+        form it gets. The tensor `few_by` of the smaller form has a row for each embedding.
         """
         return self.buffers(way, size)
 
@@ -121,12 +121,12 @@ class HeadMethod(ABC):
         """
 
     def tensors(self, way: int, size: int, embeddings: int | None = None) -> tuple[HeadBuffer, ...]:
-        """Of the buffers those that a delta stores; None: in the form for any number of embeddings."""
+        """The buffers that a delta stores; None: in the form for any number of embeddings."""
         form = self.buffers(way, size) if embeddings is None else self.buffers_for(way, size, embeddings)
         return tuple(b for b in form if b.lifetime != FITTING)
 
     def tensors_like(self, way: int, size: int, found: Mapping[str, np.ndarray]) -> tuple[HeadBuffer, ...]:
-        """The tensors of the form that the arrays `found`, by name, are of."""
+        """The tensors of a head in the form that the arrays `found`, by name, have."""
         rows = found.get(self.few_by) if self.few_by else None
         return self.tensors(way, size, None if rows is None or not rows.ndim else len(rows))
 
@@ -259,7 +259,7 @@ class Head(ABC):
 
 
 class Normal(NamedTuple):
-    """New images of the only class have a `typical` score; one above `threshold` is UNKNOWN."""
+    """The `typical` score of new images of the only class; an image above `threshold` is UNKNOWN."""
 
     typical: float
     threshold: float

@@ -25,7 +25,7 @@ from tinytrain.heads.scatter_head import SCATTER
 from tinytrain.heads.triangle import diagonal_of, diagonal_places, packed
 
 CAP = 16  # prototypes of a class
-WHITENED_AT_A_TIME = 16  # embeddings, so that little memory is needed beside the arena
+WHITENED_AT_A_TIME = 16  # embeddings, to need little memory outside the arena
 IDENTITY = 0.25  # so many images for each value of an embedding show the identity as covariance
 LEAST_TRACE = 0.01  # of the covariance: images that are all alike say nothing about distances
 

@@ -26,7 +26,7 @@ from tinytrain.heads.head import (
 from tinytrain.heads.out_of_distribution import limit_finder
 from tinytrain.kernels.rows import divide_rows, dots
 
-MOST = 2**31 - 1  # that a count of a class says: what comes then counts as one of so many
+MOST = 2**31 - 1  # largest count of a class; a later image weighs as much as one of so many
 
 
 def linear_buffers(way: int, size: int) -> tuple[HeadBuffer, ...]:

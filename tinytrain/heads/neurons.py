@@ -17,7 +17,7 @@ MAX_BYTES = 256  # of a pattern
 LARGEST_FIELD, SMALLEST_FIELD = 0x4000, 2  # as a chip starts
 DEGENERATE = 0x8000  # bit of a category: the field of the neuron was to shrink below the smallest one
 MAX_CATEGORY = DEGENERATE - 1
-BLOCK = 16  # neurons whose distances are computed at a time, so that little memory is needed beside them
+BLOCK = 16  # neurons whose distances are computed at a time, to need little more memory
 
 
 @dataclass(frozen=True, eq=False)

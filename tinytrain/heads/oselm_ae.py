@@ -56,7 +56,7 @@ class OselmAeHead(Head):
 
     `spread` (1,) is the mean squared distance of the first images from the centre, the unit of errors.
     `errors` (way, 2) are mean and sum of squared deviations of those of new images, `counts` (way,) of them:
-    what is learnt and nearly repeats others is not counted.
+    an image that nearly repeats others is learnt, but not counted.
     """
 
     weights: np.ndarray
@@ -83,7 +83,7 @@ class OselmAeHead(Head):
         return found
 
     def limits(self) -> np.ndarray:
-        """(way,) errors above which an image is of none."""
+        """(way,) errors; an image with a larger one does not belong to the class."""
         mean, squares = self.errors.T
         deviation = np.sqrt((squares + (USUAL * mean) ** 2) / np.maximum(self.counts, 1))
         return np.where(self.counts > 1, mean + DEVIATIONS * deviation, SINGLE)

@@ -6,8 +6,8 @@ to the last bit, because what is subtracted from it is the outer product of one 
 
 import numpy as np
 
-ROWS = 16  # of a matrix that are read or changed at a time, so that little memory is needed beside it
-LARGEST_LEVERAGE = 1 - 1e-4  # above it, float32 knows no more what the others say
+ROWS = 16  # of a matrix that are read or changed at a time, to need little more memory
+LARGEST_LEVERAGE = 1 - 1e-4  # above it, float32 cannot tell any more what the other examples predict
 
 
 def product(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:

@@ -48,9 +48,9 @@ class Sketches:
         self._classes: dict[int, _Groups] = defaultdict(partial(_Groups, size))
 
     def add(self, embeddings: np.ndarray, labels: np.ndarray, centre: np.ndarray) -> None:
-        """Take embeddings (n, size) of images with `labels` (n,) as they lie around `centre` (size,).
+        """Add the sketches of embeddings (n, size), relative to `centre` (size,), with `labels` (n,).
 
-        For `repeated`, classes come in turn, so that there is room for some of each.
+        For `repeated`, mix the classes: there may not be room for all images.
         """
         for e, label in zip(embeddings, labels.tolist(), strict=True):
             groups = self._classes[label]
@@ -93,8 +93,8 @@ class _Groups:
 
     def __init__(self, size: int):
         self._size = size
-        # Of some images, which all first ones of groups are among, with their numbers. Integers: numpy would
-        # load code and take copies, which are more bytes than the sketches.
+        # Of some images, among them the first one of every group, with the numbers of the images. Python's
+        # integers, because numpy would load code and make copies of more bytes than the sketches.
         self._sketches: list[int] = []
         self._images = array("i")
         self._group_of = array("i")  # of each image: the number of the first one

@@ -84,7 +84,7 @@ class CovarianceHead(ScatterHead):
 
 
 class ScatterMethod(HeadMethod):
-    """A method whose heads are such ones; `form` says what embeddings are measured against.
+    """A method with a `ScatterHead`; `form`: what embeddings are measured against.
 
     With S, the matrix of the method, ``solver.solve(x)`` replaces each row of x (k, d) by S^-1 row.
     """

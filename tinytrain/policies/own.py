@@ -1,6 +1,6 @@
 """Policies and heads of a user, named as ``FILE.py:NAME``. The file is executed, as an import would do.
 
-Only words of a command line and of a matrix come here, never what a delta, a plan or a log holds.
+Names come from a command line or a matrix, never from a delta, a plan or a log.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ MOST_BYTES = 2**20
 
 
 def given_policy(text: str) -> Policy:
-    """The policy ``NAME`` or ``FILE.py:NAME``, with the head behind a ``+``, which is named alike.
+    """The policy ``NAME`` or ``FILE.py:NAME``, with the head after a ``+``, named in the same way.
 
     Raises UsageError ``unknown-name``, and InputError for a file that is missing, that cannot be executed, or
     that has changed.

@@ -1,4 +1,4 @@
-"""Labelled lines of text: wrapped with a hanging indent, and no more of them than asked for."""
+"""Labelled lines of text, wrapped with a hanging indent, up to a given number of lines."""
 
 import re
 import unicodedata

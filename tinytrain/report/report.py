@@ -69,7 +69,7 @@ class Report:
         }
 
     def _lasting(self) -> dict:
-        """What the same seed gives again, and says nothing of this machine: the part that a delta carries."""
+        """The part that a delta carries: it is the same for the same seed, on any machine."""
         stages = content.executed_macs(self.program, self.scores)
         return {
             "policy": self.plan.policy,
@@ -112,7 +112,7 @@ class Report:
         return replace(self, warnings=(*self.warnings, *warnings)).sealed()
 
     def sealed(self) -> "Report":
-        """The same report, its delta carrying all of it that the same seed gives again.
+        """The same report, with all of it that the same seed gives again in its delta.
 
         Times, threads and versions differ from run to run and have no place in a file that should not; nor
         have names of images and a command line, which tell where it was made. The estimate follows from

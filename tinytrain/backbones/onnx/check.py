@@ -102,7 +102,7 @@ def runtime_embeddings(imported: Imported, images: np.ndarray) -> np.ndarray:
 def part_of(graph: Graph, tensor: str):
     """The part of an ONNX model that computes `tensor` of one image, and nothing else, in float32.
 
-    What stands behind it may ask for any memory, and so may the number of images in the file.
+    The rest of the model, or the batch size that the file states, might need any amount of memory.
     """
     model, needed, nodes = graph.model, {tensor}, []
     for node in reversed(model.graph.node):

@@ -91,7 +91,7 @@ class Part:
 class Walk:
     """A graph followed from its image of `hw` (height, width).
 
-    Afterwards `parts` are its convolutions, `problems` the (node, why) that are in the way, `pooled` the
+    Afterwards `parts` are its convolutions, `problems` the unsupported nodes as (node, reason), `pooled` the
     name of the embedding or None, and `dropped` the nodes of the classifier. `turned` holds whether the
     padding is ours if the image is upright (False) or rotated by 180 degrees (True), or both. What the graph
     does to the values of the image first is times `gain`, then plus `offset`, both (channels,) float64.

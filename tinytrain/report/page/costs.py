@@ -85,7 +85,7 @@ def _both(count: int, budget: int) -> str:
 
 
 def loss_section(losses: Sequence[float | None]) -> str:
-    """None stands for the loss that is no number, at which training broke off."""
+    """A curve of the losses. None is a loss that is no number, at which training broke off."""
     finite = [loss for loss in losses if loss is not None]
     parts = []
     if len(finite) < len(losses):
