@@ -81,6 +81,20 @@ def all_channels(network: Network, layer: int) -> tuple[int, ...]:
     return tuple(range(network.layers[layer].cout))
 
 
+def selectable(network: Network, layer: int) -> int:
+    """How many channels of a layer can be selected: the inputs of a pointwise one, outputs of any other."""
+    found = network.layers[layer]
+    return found.cin if found.kind == "pointwise" else found.cout
+
+
+def update_of(network: Network, layer: int, chosen: tuple[int, ...], bias: bool = False) -> Update:
+    """Trains the weights of the `chosen` ones of these channels."""
+    if network.layers[layer].kind != "pointwise":
+        return Update(layer, chosen, bias)
+    inputs = chosen if len(chosen) < network.layers[layer].cin else None
+    return Update(layer, all_channels(network, layer), bias, inputs)
+
+
 def learning_rates_by_size(
     network: Network, updates, relative=RELATIVE_RATE
 ) -> tuple[tuple[float, float], ...]:

@@ -18,7 +18,7 @@ from tinytrain.base.errors import UsageError
 from tinytrain.network.network import Layer, Network
 from tinytrain.plan.costs import n_trained
 from tinytrain.plan.recipe import Recipe, Update
-from tinytrain.policies.common import Policy, all_channels, at_one_rate, norms, scaled
+from tinytrain.policies.common import Policy, at_one_rate, norms, scaled, selectable, update_of
 
 RATE = 5e-4
 
@@ -97,15 +97,9 @@ def updates_of(network: Network, configuration: Configuration) -> tuple[Update, 
 
 
 def _update(network: Network, i: int, fraction: float, bias: bool) -> Update:
-    layer = network.layers[i]
-    pointwise = layer.kind == "pointwise"  # of other layers output channels are chosen
-    kept = int((layer.cin if pointwise else layer.cout) * fraction)
-    if not kept:
-        return Update(i, bias=bias)
-    best = tuple(int(c) for c in np.argsort(-norms(network, i), kind="stable")[:kept])
-    if not pointwise:
-        return Update(i, best, bias)
-    return Update(i, all_channels(network, i), bias, best if kept < layer.cin else None)
+    kept = int(selectable(network, i) * fraction)
+    best = np.argsort(-norms(network, i), kind="stable")[:kept]
+    return update_of(network, i, tuple(best.tolist()), bias) if kept else Update(i, bias=bias)
 
 
 def policy(name: str, find: Callable[[Network], tuple[Configuration, ...]], size: int = -1) -> Policy:

@@ -18,7 +18,7 @@ than that of any other policy. As with every policy, the budget does not count t
 from tinytrain.network.network import Network
 from tinytrain.plan.costs import full_backward_macs
 from tinytrain.plan.recipe import Recipe, StepOptions, Update
-from tinytrain.policies.common import Policy, all_channels, at_one_rate, scaled
+from tinytrain.policies.common import Policy, all_channels, at_one_rate, scaled, selectable, update_of
 
 RATE = 0.25  # for plain SGD; the start of `tinytrain bench tune`
 LEAST_FRACTION = 1 / 8  # of a layer's channels: the smallest fraction in SparseUpdate's configurations
@@ -56,14 +56,8 @@ def select(network: Network, limit: float) -> tuple[Update, ...]:
 
 
 def _update(network: Network, i: int, fraction: float) -> Update | None:
-    layer = network.layers[i]
-    reads_all = layer.kind == "pointwise"  # only its input channels can be told apart
-    some = tuple(range(int(fraction * (layer.cin if reads_all else layer.cout))))
-    if not some:
-        return None
-    if not reads_all:
-        return Update(i, some)
-    return Update(i, all_channels(network, i), inputs=some if len(some) < layer.cin else None)
+    some = tuple(range(int(fraction * selectable(network, i))))
+    return update_of(network, i, some) if some else None
 
 
 def recipe(network, scores, budget, task, fraction) -> Recipe:

@@ -46,8 +46,11 @@ def evaluation(
         matrix[answer.true][answer.label] += 1
     right, verdicts = sum(matrix[c][c] for c in range(len(names))), [a.verdict for a in answers]
     wrong = sorted((a for a in answers if a.label != a.true), key=lambda a: -a.confidence)
-    pairs = [
-        (matrix[i][j], i, j) for i in range(len(names)) for j in range(len(names)) if i != j and matrix[i][j]
+    confused = [
+        {"class": name, "answer": other, "count": count, "n": sum(row)}
+        for name, row in zip(names, matrix, strict=True)
+        for other, count in zip(names, row, strict=True)
+        if other != name and count
     ]
     return {
         "accuracy": right / len(answers),
@@ -59,22 +62,14 @@ def evaluation(
         "per_class": {n: matrix[c][c] / sum(matrix[c]) for c, n in enumerate(names) if sum(matrix[c])},
         "classes": list(names),
         "confusion": matrix,
-        "confused": [
-            {"class": names[i], "answer": names[j], "count": count, "n": sum(matrix[i])}
-            for count, i, j in sorted(pairs, key=lambda pair: -pair[0])
-        ],
-        "wrong": [
-            with_old_keys(
-                {
-                    "image": a.image,
-                    "class": names[a.true],
-                    "answer": names[a.label],
-                    "confidence": a.confidence,
-                }
-            )
-            for a in wrong
-        ],
+        "confused": sorted(confused, key=lambda row: -row["count"]),
+        "wrong": [_wrong_answer(names, a) for a in wrong],
     }
+
+
+def _wrong_answer(names: Sequence[str], a: Answer) -> dict:
+    row = {"image": a.image, "class": names[a.true], "answer": names[a.label], "confidence": a.confidence}
+    return with_old_keys(row)
 
 
 def _strangers(answers: Sequence[Answer], strangers: Sequence[HeadVerdict]) -> dict:

@@ -69,7 +69,7 @@ class Report:
         }
 
     def _lasting(self) -> dict:
-        """The part that a delta carries: it is the same for the same seed, on any machine."""
+        """The part that a delta carries: the same seed repeats it, and it says nothing of the machine."""
         stages = content.executed_macs(self.program, self.scores)
         return {
             "policy": self.plan.policy,
