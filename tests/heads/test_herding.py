@@ -3,7 +3,7 @@
 import numpy as np
 from cases import each
 
-from tinytrain.heads.herding import herded
+from tinytrain.heads.repeats import herded
 
 
 def unit(n, d, seed=0):

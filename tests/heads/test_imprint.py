@@ -6,7 +6,7 @@ from cases import each
 from headdata import embeddings, fitted
 
 from tinytrain import kernels
-from tinytrain.heads.imprint import METHOD
+from tinytrain.heads.cosine import IMPRINT as METHOD
 from tinytrain.heads.linear import MOST
 
 WAY, SIZE = 5, 30

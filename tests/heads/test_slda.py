@@ -8,8 +8,8 @@ from cases import quick
 from headdata import embeddings, fitted
 
 from tinytrain import kernels
+from tinytrain.heads.lda import STREAMING as METHOD
 from tinytrain.heads.registry import HEADS
-from tinytrain.heads.slda import METHOD
 from tinytrain.heads.triangle import unpacked
 
 WAY, SIZE = 6, 24

@@ -1,10 +1,10 @@
-"""Cosine prototypes: a logit is the cosine of an embedding and the mean direction of a class."""
+"""Cosine prototypes: a logit is the cosine of an embedding and the mean direction of a class. Imprinting."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tinytrain.heads.head import HeadMethod, Support
+from tinytrain.heads.head import HeadMethod, Support, unit
 from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers, unfitted
 from tinytrain.kernels.rows import dot, multiply_rows
 
@@ -47,4 +47,26 @@ def lengths_of(means: np.ndarray, out: np.ndarray) -> None:
     out[:] = [np.sqrt(s + 1e-12) for s in squares]
 
 
-METHOD = Cosine()
+@dataclass(frozen=True, eq=False)
+class ImprintHead(CosineHead):
+    """See `Imprint`."""
+
+    def logits(self, embeddings: np.ndarray) -> np.ndarray:
+        """As of any linear head, but class by class: the bits of one do not depend on how many there are."""
+        x = unit(embeddings)
+        return np.stack([x @ row for row in self.weights], axis=1) + self.offsets
+
+
+class Imprint(Cosine):
+    """Weight imprinting: the weights of a class are the mean of its unit embeddings, scaled to length 1.
+
+    After Qi, Brown and Lowe, "Low-Shot Learning with Imprinted Weights", CVPR 2018, as in Coral's imprinting
+    engine: a class can be added at any time, and the others keep the bits of their logits. The mean itself is
+    kept with the weights, so that learning one by one is learning from all at once; with the engine, which
+    scales after every image, the order would count.
+    """
+
+    name, head = "imprint", ImprintHead
+
+
+METHOD, IMPRINT = Cosine(), Imprint()

@@ -16,7 +16,7 @@ import numpy as np
 from tinytrain.heads.head import FITTING, STORED, HeadBuffer, Support
 from tinytrain.heads.linear import linear_buffers
 from tinytrain.heads.scatter import cholesky_of, gain_without, scatter_of, share_of_image
-from tinytrain.heads.scatter_head import SCATTER, ScatterHead, ScatterMethod
+from tinytrain.heads.scatter_head import SCATTER, CovarianceHead, ScatterHead, ScatterMethod
 from tinytrain.heads.triangle import Triangle, diagonal_of, diagonal_places, packed, unpacked
 from tinytrain.kernels.rows import dot, dots
 
@@ -177,4 +177,19 @@ class MildLda(Lda):
     shrinkage = 0.95
 
 
-METHOD, MILD = Lda(), MildLda()
+class Slda(Lda):
+    """Streaming LDA (Deep SLDA): class means and covariance follow every image of a stream.
+
+    It is LDA of the clean images alone, as a stream has no other ones; its delta keeps the covariance itself.
+    After Hayes and Kanan, "Lifelong Machine Learning with Deep Streaming Linear Discriminant Analysis", CVPR
+    workshops 2020. The published update weighs an outer product by the number of all images seen; here it is
+    weighed by those of its class, and the result is that of LDA fitted to all images at once, in any order.
+    """
+
+    name, head = "slda", CovarianceHead
+    shrinkage = 0.7
+    sees_every_view = False
+    buffers = ScatterMethod.buffers
+
+
+METHOD, MILD, STREAMING = Lda(), MildLda(), Slda()

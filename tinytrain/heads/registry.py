@@ -3,7 +3,7 @@
 import copyreg
 
 from tinytrain.base.registry import find
-from tinytrain.heads import cosine, imprint, knn, lda, oselm, oselm_ae, rce, ridge, slda, softmax
+from tinytrain.heads import cosine, knn, lda, oselm, oselm_ae, rce, ridge, softmax
 from tinytrain.heads.head import HeadMethod
 
 HEADS: dict[str, HeadMethod] = {
@@ -12,9 +12,9 @@ HEADS: dict[str, HeadMethod] = {
         cosine.METHOD,
         lda.METHOD,
         lda.MILD,
-        slda.METHOD,
+        lda.STREAMING,
         ridge.METHOD,
-        imprint.METHOD,
+        cosine.IMPRINT,
         knn.METHOD,
         rce.METHOD,
         softmax.METHOD,

@@ -18,7 +18,7 @@ from tinytrain.episode import Size
 from tinytrain.episode.augment import draw
 from tinytrain.episode.episode import Images
 from tinytrain.guard.suspects import MISLABELLED
-from tinytrain.heads.herding import herded
+from tinytrain.heads.repeats import herded
 from tinytrain.network.network import Network
 from tinytrain.network.replay import Replay
 from tinytrain.runtime.features import features_of

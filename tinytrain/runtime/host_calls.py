@@ -7,7 +7,7 @@ import numpy as np
 
 from tinytrain.delta.delta import Slice, trained_slices
 from tinytrain.heads.head import Head
-from tinytrain.heads.herding import herded
+from tinytrain.heads.repeats import herded
 from tinytrain.kernels.rows import divide_rows, multiply_rows
 from tinytrain.network.quantisation import Codes
 from tinytrain.network.replay import int8_codes, range_of, remembered_codes
