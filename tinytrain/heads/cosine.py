@@ -5,13 +5,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tinytrain.heads.head import HeadMethod, Support, unit
-from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers, unfitted
+from tinytrain.heads.linear import MOST, LinearHead, calibrated, class_means, linear_buffers, uncalibrated
 from tinytrain.kernels.rows import dot, multiply_rows
 
 
 @dataclass(frozen=True, eq=False)
 class CosineHead(LinearHead):
-    def _solve(self, kernels, changed: np.ndarray) -> None:
+    def update(self, kernels, embeddings: np.ndarray, labels: np.ndarray) -> None:
+        """New embeddings weigh as much as old ones; rows of other classes keep every bit."""
+        changed, places = np.unique(labels, return_inverse=True)
+        sums = self.means[changed] * self.counts[changed, None].astype(np.float64)
+        np.add.at(sums, places, embeddings)
+        counts = self.counts[changed] + np.bincount(places, minlength=len(changed))
+        self.counts[changed] = np.minimum(counts, MOST)
+        self.means[changed] = sums / counts[:, None]
         rows = self.means[changed]
         kernels.normalize_rows(rows)
         self.weights[changed] = rows
@@ -34,7 +41,7 @@ class Cosine(HeadMethod):
         np.copyto(arrays["weights"], arrays["means"])
         arrays["offsets"].fill(0)
         kernels.normalize_rows(arrays["weights"])
-        return calibrated(unfitted(self, arrays, support), support, _own_logit)
+        return calibrated(uncalibrated(self, arrays, support), support, _own_logit)
 
 
 def _own_logit(mean: np.ndarray, e: np.ndarray, images: float) -> float:

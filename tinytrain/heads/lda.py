@@ -60,7 +60,7 @@ class LdaHead(ScatterHead):
         scatter *= factor.dtype.type(self.total / (1 - shrinkage))
         return scatter
 
-    def _solve(self, kernels, scatter: np.ndarray) -> None:
+    def _follow(self, kernels, scatter: np.ndarray) -> None:
         solver = self.method.factored(Triangle(kernels, scatter), self.total)
         packed(scatter, self.factor)
         self.method.weigh(self, solver, self.counts / self.views)

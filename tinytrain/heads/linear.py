@@ -4,7 +4,6 @@ Their state is class means, each a running mean of unit embeddings, from which e
 offsets of its own.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -51,20 +50,6 @@ class LinearHead(Head):
     def logits(self, embeddings: np.ndarray) -> np.ndarray:
         return unit(embeddings) @ self.weights.T + self.offsets
 
-    def update(self, kernels, embeddings: np.ndarray, labels: np.ndarray) -> None:
-        """New embeddings weigh as much as old ones; rows of other classes keep every bit."""
-        changed, places = np.unique(labels, return_inverse=True)
-        sums = self.means[changed] * self.counts[changed, None].astype(np.float64)
-        np.add.at(sums, places, embeddings)
-        counts = self.counts[changed] + np.bincount(places, minlength=len(changed))
-        self.counts[changed] = np.minimum(counts, MOST)
-        self.means[changed] = sums / counts[:, None]
-        self._solve(kernels, changed)
-
-    @abstractmethod
-    def _solve(self, kernels, changed: np.ndarray) -> None:
-        """Weights and offsets of the classes `changed` from their means."""
-
     def problem(self) -> str | None:
         return "class counts must be at least 1" if self.counts.min() < 1 else None
 
@@ -78,7 +63,7 @@ def class_means(kernels, means: np.ndarray, counts: np.ndarray, batches: Iterabl
     divide_rows(means, counts, out=means)
 
 
-def unfitted(method: HeadMethod, arrays: dict[str, np.ndarray], support: Support) -> LinearHead:
+def uncalibrated(method: HeadMethod, arrays: dict[str, np.ndarray], support: Support) -> LinearHead:
     """The head in `arrays`, of which the means and ``class counts`` are known, before it is calibrated."""
     counts = arrays["class counts"].astype(np.int32)
     views = sum(counts.tolist()) // int(sum(support.images.tolist()))

@@ -130,12 +130,11 @@ class _Groups:
         return len(self._images) - sum(map(self._is_first, self._images))
 
     def shorten(self) -> int:
-        """Drop the last such sketch; how many were."""
-        for place in range(len(self._images) - 1, -1, -1):
-            if not self._is_first(self._images[place]):
-                del self._sketches[place], self._images[place]
-                return 1
-        return 0
+        """Drop the last such sketch; returns how many were dropped, 1 or 0."""
+        spare = [place for place, image in enumerate(self._images) if not self._is_first(image)]
+        for place in spare[-1:]:
+            del self._sketches[place], self._images[place]
+        return len(spare[-1:])
 
     def copies(self) -> np.ndarray:
         """(n,) bool: all images but the middle one of each group, if there are many copies.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tinytrain.heads.head import FITTING, UPDATING, HeadBuffer, HeadMethod, Support
-from tinytrain.heads.linear import LinearHead, calibrated, linear_buffers, unfitted
+from tinytrain.heads.linear import LinearHead, calibrated, linear_buffers, uncalibrated
 from tinytrain.heads.scatter import (
     WITHIN,
     Woodbury,
@@ -39,7 +39,11 @@ class ScatterHead(LinearHead):
         """All embeddings, new and old, count as much as each other; every class may change."""
         scatter = self._scatter(kernels)
         stream(kernels, scatter, self.means, self.counts, (embeddings, labels), self.method.form)
-        self._solve(kernels, scatter)
+        self._follow(kernels, scatter)
+
+    @abstractmethod
+    def _follow(self, kernels, scatter: np.ndarray) -> None:
+        """Everything that follows from `scatter`, which is overwritten, and the means."""
 
     @abstractmethod
     def _scatter(self, kernels) -> np.ndarray:
@@ -71,7 +75,7 @@ class CovarianceHead(ScatterHead):
         scatter *= scatter.dtype.type(self.total)
         return scatter
 
-    def _solve(self, kernels, scatter: np.ndarray) -> None:
+    def _follow(self, kernels, scatter: np.ndarray) -> None:
         keep_covariance(scatter, self.total, self.covariance)
         solver = self.method.factored(Triangle(kernels, scatter), self.total)
         self.method.weigh(self, solver, self.counts / self.views)
@@ -120,7 +124,7 @@ class ScatterMethod(HeadMethod):
             if "covariance" in arrays:
                 keep_covariance(scatter, float(counts.sum()), arrays["covariance"])
             solver = self.factored(triangle, float(counts.sum()))
-        head = unfitted(self, arrays, support)
+        head = uncalibrated(self, arrays, support)
         self.weigh(head, solver, support.images)
         return calibrated(head, support, **self.left_out(head, support, solver))
 

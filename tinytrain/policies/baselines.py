@@ -7,6 +7,8 @@ from tinytrain.policies.common import Policy, all_channels, at_one_rate, learnin
 
 
 def untrained(name: str, head: str, citation: str) -> Policy:
+    """The network as it is, with that `head`."""
+
     def recipe(network, scores, budget, task, fraction) -> Recipe:
         return Recipe(name, (), (), steps=0, step="constant", head=head)
 

@@ -62,7 +62,7 @@ class Policy:
 
 
 def at_one_rate(name: str, updates: tuple[Update, ...], rate: float, **options) -> Recipe:
-    """The recipe of most papers: one rate for everything, its step the usual one, and cosine prototypes."""
+    """A recipe as in most papers: one rate for weights and biases, and trained cosine prototypes as head."""
     facts = {"step": "both", "head": "cosine"} | options
     return Recipe(name, updates, ((rate, rate),) * len(updates), **facts)
 
