@@ -32,7 +32,6 @@ class Neurons:
     fields: np.ndarray
     contexts: np.ndarray
     largest_field: int = LARGEST_FIELD
-    smallest_field: int = SMALLEST_FIELD
 
     def committed(self, context: int) -> np.ndarray:
         """Indices of the committed neurons of a context, in the order of their commitment."""
@@ -81,6 +80,6 @@ class Neurons:
             values[-1] = 0
 
     def _set_field(self, i: int, field: int) -> None:
-        self.fields[i] = max(field, self.smallest_field)
-        if field <= self.smallest_field:
+        self.fields[i] = max(field, SMALLEST_FIELD)
+        if field <= SMALLEST_FIELD:
             self.categories[i] |= DEGENERATE

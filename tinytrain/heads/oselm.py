@@ -43,7 +43,7 @@ class OselmHead(Head):
         for h, label in zip(self.hidden(embeddings), labels.tolist(), strict=True):
             target = np.zeros(len(self.weights), np.float32)
             target[label] = 1
-            learn(self.inverse, self.weights, h, target, self.method.forgetting, self.method.largest_trace)
+            learn(self.inverse, self.weights, h, target)
             self.counts[label] += 1
 
     def problem(self) -> str | None:
@@ -54,12 +54,9 @@ class OselmHead(Head):
 
 
 class Oselm(HeadMethod):
-    """`forgetting` below 1 lets old images count less; `largest_trace` then bounds the inverse."""
-
     name, head = "oselm", OselmHead
     sized_by = "centre"
     passes = 2  # for the mean, and to learn
-    forgetting, largest_trace = 1.0, 4 * UNITS / RIDGE
 
     def buffers(self, way: int, size: int):
         return (

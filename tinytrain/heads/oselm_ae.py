@@ -144,18 +144,14 @@ class OselmAeHead(Head):
         return float(self.errors_of(embedding[None])[0, label]), limit
 
     def _learn(self, label: int, centred: np.ndarray, h: np.ndarray) -> None:
-        forgetting, largest = self.method.forgetting, self.method.largest_trace
-        learn(self.inverses[label], self.weights[label], h, centred, forgetting, largest)
+        learn(self.inverses[label], self.weights[label], h, centred)
 
 
 class OselmAe(HeadMethod):
-    """`forgetting` below 1 lets old images count less; `largest_trace` then bounds the inverse of a class."""
-
     name, head = "oselm-ae", OselmAeHead
     sized_by = "centre"
     passes = 3  # for the mean, to learn, and for the errors
     least_classes = 1
-    forgetting, largest_trace = 1.0, 4 * UNITS / RIDGE
 
     def buffers(self, way: int, size: int):
         return (

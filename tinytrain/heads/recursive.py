@@ -28,25 +28,15 @@ def begin(inverse: np.ndarray, weights: np.ndarray, ridge: float) -> None:
     weights.fill(0)
 
 
-def learn(
-    inverse: np.ndarray,
-    weights: np.ndarray,
-    inputs: np.ndarray,
-    target: np.ndarray,
-    forgetting: float = 1.0,
-    largest_trace: float = np.inf,
-) -> None:
+def learn(inverse: np.ndarray, weights: np.ndarray, inputs: np.ndarray, target: np.ndarray) -> None:
     """Learn that `weights` (m, n) should map `inputs` (n,) to `target` (m,).
 
-    With a `forgetting` of 1, `weights` are those of the ridge regression on all examples; below 1, an example
-    counts forgetting^2 times as much as the next one. Then `inverse` grows in directions that no example
-    shows any more, so its trace ends at `largest_trace`. With h for `inputs` and P for `inverse`, k = P h /
-    (a^2 + h P h), P <- (P - k h P) / a^2, W <- W + (t - W h) k (Tsukada, Kondo and Matsutani, "A neural
-    network-based on-device learning anomaly detector for edge devices", IEEE Trans. Computers 69, 2020).
+    They are those of the ridge regression on all examples. With h for `inputs` and P for `inverse`, k = P h /
+    (1 + h P h), P <- P - k h P, W <- W + (t - W h) k (Tsukada, Kondo and Matsutani, "A neural network-based
+    on-device learning anomaly detector for edge devices", IEEE Trans. Computers 69, 2020; no forgetting).
     """
     along = product(inverse, inputs)
-    kept = forgetting**2
-    scale = kept + float((inputs * along).sum())
+    scale = 1 + float((inputs * along).sum())
     missing = target - product(weights, inputs)
     gain = (along / scale).astype(weights.dtype)
     for row, amount in zip(weights, missing, strict=True):
@@ -54,11 +44,6 @@ def learn(
     along /= np.sqrt(scale).astype(inverse.dtype)
     for first in range(0, len(inverse), ROWS):
         inverse[first : first + ROWS] -= along[first : first + ROWS, None] * along
-    if kept != 1:
-        inverse /= inverse.dtype.type(kept)
-    trace = float(np.trace(inverse))
-    if trace > largest_trace:
-        inverse *= inverse.dtype.type(largest_trace / trace)
 
 
 def observe(statistics: np.ndarray, seen: int, x) -> None:
