@@ -25,7 +25,7 @@ import numpy as np
 from tinytrain import kernels as kernel_table
 from tinytrain.base.console import at_least
 from tinytrain.delta.delta import Delta
-from tinytrain.drift.recent import fitted
+from tinytrain.drift.refit import fitted
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.heads.head import Head
 from tinytrain.heads.registry import HEADS

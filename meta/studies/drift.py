@@ -22,7 +22,7 @@ import numpy as np
 from tinytrain import kernels as kernel_table
 from tinytrain.base.random_streams import rng_for
 from tinytrain.drift.detector import DRIFT, Cusum
-from tinytrain.drift.recent import Recent, fitted, refitted
+from tinytrain.drift.refit import fitted, refitted
 from tinytrain.drift.unlabelled import UnlabelledDrift
 from tinytrain.heads.registry import find_head
 from tinytrain.kernels.blas import one_thread
@@ -41,6 +41,7 @@ from tinytrain.meta.studies.study import (
     task_options,
     values_of,
 )
+from tinytrain.stream.learner import FOLD_ENTRIES
 
 LENGTH, BURST, MIXED = 1000, 50, 150  # images of a stream without a change
 BEFORE, SOON = 100, 30  # images before a change of an unlabelled stream, and those in which it should be seen
@@ -108,16 +109,17 @@ def run_stream(drawn: Task, head: str, stream: np.ndarray, truth: np.ndarray, wa
     """Whether each answer was right, and where the hybrid way found a change."""
     kernels = kernel_table.load()
     learner = fitted(find_head(head), kernels, drawn.support, drawn.labels).extended(drawn.way)
-    detector, recent, right, places = Cusum(), Recent(stream.shape[1]), [], []
+    detector, right, places = Cusum(), [], []
     for place, (e, label) in enumerate(zip(stream, truth.tolist(), strict=True)):
         right.append(int(learner.logits(e[None])[0].argmax()) == label)
         if way == "static":
             continue
         learner.update(kernels, e[None], np.array([label], np.int32))
-        recent.add(e, label)
         if way == "hybrid" and detector.update(not right[-1]) == DRIFT:
             places.append(place)
-            learner = refitted(learner, kernels, recent, detector.since, drawn.way) or learner
+            learnt = slice(max(0, place + 1 - FOLD_ENTRIES), place + 1)  # what a journal holds
+            since = stream[learnt], truth[learnt], detector.since
+            learner = refitted(learner, kernels, *since, drawn.way) or learner
     return right, places
 
 

@@ -33,7 +33,7 @@ import numpy as np
 from tinytrain import kernels as kernel_table
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import open_dataset, sample_episode
-from tinytrain.drift.recent import fitted
+from tinytrain.drift.refit import fitted
 from tinytrain.heads.head import UNKNOWN, Head
 from tinytrain.heads.knn import KnnHead
 from tinytrain.heads.rce import RceHead

@@ -15,7 +15,7 @@ import numpy as np
 
 from tinytrain import kernels as kernel_table
 from tinytrain.datasets.calibration import calibration_images
-from tinytrain.drift.recent import fitted
+from tinytrain.drift.refit import fitted
 from tinytrain.episode.episode import Images
 from tinytrain.heads.registry import find_head
 from tinytrain.meta.bench.statistics import stratified

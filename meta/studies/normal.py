@@ -20,7 +20,7 @@ from itertools import product
 import numpy as np
 
 from tinytrain import kernels as kernel_table
-from tinytrain.drift.recent import fitted
+from tinytrain.drift.refit import fitted
 from tinytrain.heads.registry import find_head
 from tinytrain.kernels.blas import one_thread
 from tinytrain.meta.bench.statistics import stratified

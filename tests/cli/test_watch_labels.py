@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -149,12 +148,11 @@ def test_a_terminal_says_what_can_be_typed_and_does_it(made, place):
 
 
 def test_a_line_that_is_typed_before_the_first_image_corrects_nothing(made, place, capsys):
-    keyboard = SimpleNamespace(lines=lambda: ["", "2", "+dog", "u"])
-    session = session_of(place, place / "d.safetensors", made / "new", keyboard=keyboard)
-    session.correct()
+    session = session_of(place, place / "d.safetensors", made / "new")
+    session.correct(["", "2", "+dog", "u"])
     said = capsys.readouterr().err
     assert said.count("there is no image to correct yet") == 3 and said.count("no label to take back") == 1
-    assert not session.over and session.learnt == 0
+    assert not session.over and session.counts["corrections"] == 0
 
 
 def test_only_the_last_images_are_held_and_of_these_few_as_bytes(made, place, monkeypatch):

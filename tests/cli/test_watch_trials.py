@@ -7,49 +7,49 @@ from types import SimpleNamespace
 
 import pytest
 from commandline import tt
-from watching import CLASSES, backbone, parsed, photos, rows, session_of, watched
+from watching import CLASSES, backbone, photos, rows, session_of, watched
 
 from tinytrain import store as store_package
-from tinytrain.cli.commands import watch, watch_session
-from tinytrain.cli.commands.readaptation import Readaptation
 from tinytrain.delta.classes import forget
 from tinytrain.delta.file import encode_delta, load_delta
 from tinytrain.store import Store
 from tinytrain.stream import readapt
+from tinytrain.stream import session as sessions
 from tinytrain.stream.readapt import Outcome, is_enough
+from tinytrain.stream.readaptation import Readaptation
 from tinytrain.stream.sources import Frame
 
 
 def opened(place, made, mode, correct=True):
     """A `Readaptation` of what the command opens, and its store; at first 12 images are corrected."""
     words = [place / "d.safetensors", made / "new", "--store", place / "store", "--readapt", mode]
-    arguments = parsed(*words, *backbone(place), "-q")
-    found = watch.Opened.of(arguments)
-    again = Readaptation(found, arguments)
+    watcher = session_of(place, *words, "-q").watcher
+    again = Readaptation(watcher, mode, str(place / "toy.safetensors"))
     for name in CLASSES if correct else ():
         for path in photos(made, name):
-            again.note(found.watcher.correct(str(path), name))
-    assert not correct or is_enough(found.watcher.learner.delta, found.watcher.kept.counts())
-    return again, found.store
+            watcher.correct(str(path), name)
+            again.note()
+    assert not correct or is_enough(watcher.learner.delta, watcher.kept.counts())
+    return again, watcher.learner.store
 
 
 def test_a_command_that_adapts_to_the_kept_images_is_proposed_and_works(made, place):
     again, store = opened(place, made, "ask")
     assert list(again.due()) == []  # neither a drift nor enough corrections
     again.wanted = True
-    ((row, text),) = again.due()
-    assert row["event"] == "readapt" and row["done"] is False and "12 corrected images are kept" in text
+    (said,) = again.due()
+    assert not said.done and "12 corrected images are kept" in said.words()
     assert list(again.due()) == []
     generation = store.peek().generation
-    assert tt(*row["command"][1:], "-q", "--force", "--budget", "400kB") == 0
+    assert tt(*said.command[1:], "-q", "--force", "--budget", "400kB") == 0
     assert store.peek().generation > generation
 
 
 def test_an_adaptation_that_the_guard_refuses_changes_nothing(made, place):
     again, store = opened(place, made, "auto")  # the toy network cannot be trained on so little
     before, again.wanted = encode_delta(store.peek().delta), True
-    ((row, text),) = again.due()
-    assert not row["done"] and "the network stays as it is" in text
+    (said,) = again.due()
+    assert not said.done and "the network stays as it is" in said.text
     assert encode_delta(store.peek().delta) == before and store.peek().confirmed
 
 
@@ -82,8 +82,8 @@ def on_trial(place, made):
     for path in sorted((made / "photos").glob("*/*"))[: store_package.JUDGED]:
         learnt_as(again, path, path.parent.name)
     again.wanted = True
-    ((row, text),) = again.due()
-    assert row["done"], text
+    (said,) = again.due()
+    assert said.done, said.text
     return again, store
 
 
@@ -92,7 +92,8 @@ def learnt_as(again, path, guess):
     watcher = again.watcher
     watcher.observe(str(path), str(path))
     watcher._recent[str(path)].guess = guess
-    again.note(watcher.correct(str(path), path.parent.name, new=True))
+    watcher.correct(str(path), path.parent.name, new=True)
+    again.note()
 
 
 def corrections(store):
@@ -110,9 +111,9 @@ def test_a_trial_is_kept_if_as_many_images_are_right_as_before_and_goes_back_if_
     for number, path in enumerate(sorted((made / "more").glob("*/*"))[: store_package.JUDGED]):
         assert list(again.due()) == []
         learnt_as(again, path, "nothing" if number < wrong else path.parent.name)
-    ((row, text),) = again.due()
+    (said,) = again.due()
     after = store.peek()
-    assert row["done"] == (wrong == 0) and after.confirmed, text
+    assert said.done == (wrong == 0) and after.confirmed, said.text
     assert after.generation == (1 if wrong else trial.generation)
     assert corrections(store) == 32, "nothing that was learnt in the trial is lost"
     assert again.watcher.learner.place == after.place
@@ -124,8 +125,8 @@ def test_a_trial_is_judged_by_who_watches_next(made, place, trained):
         if number == 5:
             again = opened(place, made, "never", correct=False)[0]
         learnt_as(again, path, path.parent.name)
-    ((row, _),) = again.due()
-    assert row["done"] and store.peek().confirmed and corrections(store) == 32
+    (said,) = again.due()
+    assert said.done and store.peek().confirmed and corrections(store) == 32
 
 
 def test_predictions_neither_end_a_watched_trial_nor_lose_its_corrections(made, place, trained, capsys):
@@ -157,10 +158,10 @@ def test_what_another_process_learns_is_neither_overwritten_nor_does_it_end_the_
 
     with monkeypatch.context() as patch:
         patch.setattr("tinytrain.stream.readapt.readapt", while_it_trains)
-        ((row, text),) = again.due()
-    assert not row["done"] and "store-changed" in text and again.wanted and store.peek().confirmed
-    ((row, text),) = again.due()
-    assert row["done"] and corrections(store) == 14, text
+        (said,) = again.due()
+    assert not said.done and "store-changed" in said.text and again.wanted and store.peek().confirmed
+    (said,) = again.due()
+    assert said.done and corrections(store) == 14, said.text
     learnt_as(other, photos(made, "dog")[2], "dog")
     assert corrections(store) == 15 and other.watcher.learner.start.to_beat == 0.0
 
@@ -249,7 +250,7 @@ def test_a_disk_that_is_full_for_a_moment_stops_no_verdict_and_loses_no_correcti
     assert found.err.count("write-failed") == 1 and found.out.count('"verdict"') == 12
     assert '"correction"' not in found.out and store.peek().entries == 0
     disk.full = False
-    for _ in range(watch_session.MOST_PAUSES + 1):
+    for _ in range(sessions.MOST_PAUSES + 1):
         session.correct()
     assert [row["class"] for row in rows(capsys, "correction")] == ["dog"] * 4
     assert store.peek().entries == 4

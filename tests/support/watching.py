@@ -4,8 +4,7 @@ import json
 
 from commandline import tt
 
-from tinytrain.cli.commands.watch import Opened
-from tinytrain.cli.commands.watch_session import Session
+from tinytrain.cli.commands import watch
 from tinytrain.cli.main import parser_of
 
 CLASSES = ("ant", "bee", "cat")
@@ -23,14 +22,10 @@ def watched(place, *words):
     return tt("watch", *words, *backbone(place), "--json")
 
 
-def parsed(*words):
-    return parser_of("watch")[0].parse([str(word) for word in words])
-
-
-def session_of(place, *words, keyboard=None):
+def session_of(place, *words):
     """What the command makes of `words`."""
-    arguments = parsed(*words, *backbone(place))
-    return Session(arguments, Opened.of(arguments), keyboard)
+    words = [str(word) for word in (*words, *backbone(place))]
+    return watch.opened(parser_of("watch")[0].parse(words))
 
 
 def rows(capsys, event=None):

@@ -14,9 +14,9 @@ from tinytrain.report import Report
 from tinytrain.store import Start, Store
 from tinytrain.store.kept import MOST
 from tinytrain.stream import watcher
+from tinytrain.stream.events import Note
 from tinytrain.stream.learner import Observation
-from tinytrain.stream.opening import parts_of
-from tinytrain.stream.sources import FolderSource, Note
+from tinytrain.stream.sources import FolderSource
 
 
 class Watcher(watcher.Watcher):
@@ -44,7 +44,7 @@ class Watcher(watcher.Watcher):
         backend: str = "auto",
     ):
         store, start, found = _opened(delta, backend)
-        super().__init__(*parts_of(open_network(network, found), found, store, start, keep, backend))
+        super().__init__(open_network(network, found), found, store, start, keep, backend)
 
 
 def watch(
@@ -74,7 +74,7 @@ def watch(
             warnings.warn(frame.text, stacklevel=2)
             continue
         try:
-            yield watcher.observe(frame.name, frame.content, reject)
+            yield watcher.look_at(frame, reject)
         except InputError as error:
             warnings.warn(str(error), stacklevel=2)
 

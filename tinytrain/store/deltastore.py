@@ -27,7 +27,7 @@ from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.store.folder import Folder
 from tinytrain.store.journal import Entry
-from tinytrain.store.kept import FOLDER, Kept
+from tinytrain.store.kept import FOLDER, CorrectedImages
 from tinytrain.store.learning import append, fold
 from tinytrain.store.record import MAX_DELTA, TRIAL_STARTS, Slot
 from tinytrain.store.replay import in_force, replayed
@@ -77,7 +77,7 @@ class Store:
 
     def __init__(self, path: str | os.PathLike, backend: str = "auto"):
         self.path, self._backend = path, backend
-        self.kept = Kept(os.path.join(path, FOLDER))
+        self.kept = CorrectedImages(os.path.join(path, FOLDER))
         self._slots = Slots(Folder(path))
 
     def commit(self, delta: Delta, place: Place | None = None, to_beat: float | None = None) -> int:
@@ -114,6 +114,10 @@ class Store:
     def peek(self) -> Start:
         """The delta in use, without counting a start."""
         return self._start(self._slots.look())
+
+    def is_confirmed(self) -> bool:
+        """Whether nothing is on trial, as the record says; neither a delta nor a journal is read."""
+        return self._slots.is_confirmed()
 
     def hold(self) -> int:
         """A descriptor: while it is open, starts of other processes do not count.

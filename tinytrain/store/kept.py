@@ -32,7 +32,7 @@ class _File:
     changed: int
 
 
-class Kept:
+class CorrectedImages:
     """The images below `path`: `most` of them at most, and MOST_BYTES."""
 
     def __init__(self, path: str | os.PathLike, most: int = MOST):

@@ -108,6 +108,12 @@ class Slots:
             except NotLockedError:
                 return self._unlocked()
 
+    def is_confirmed(self) -> bool:
+        """Whether the newest record says that no delta is on trial, or none can be read."""
+        with self._as_tinytrain_errors():
+            record, _ = self.files.newest(strict=False)
+            return record is None or record.confirmed
+
     def look_before(self) -> State | None:
         """The state that a roll-back would restore; None if its delta is damaged."""
         with self._as_tinytrain_errors():

@@ -18,7 +18,8 @@ from typing import BinaryIO
 
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.stream.boundaries import MOST_BYTES
-from tinytrain.stream.sources import Frame, Note
+from tinytrain.stream.events import Note
+from tinytrain.stream.sources import Frame
 from tinytrain.stream.splitter import Splitter
 
 BLOCK = 2**16

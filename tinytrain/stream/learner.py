@@ -16,6 +16,7 @@ from tinytrain.base.errors import InputError, StorageError
 from tinytrain.delta.delta import Delta, Slice
 from tinytrain.delta.file import encode_delta
 from tinytrain.drift.detector import STABLE
+from tinytrain.drift.refit import refitted
 from tinytrain.heads.head import HeadVerdict
 from tinytrain.store import ChangedError, Entry, Place, Start, Store
 from tinytrain.store.journal import FORGET, LEARN, RENAME, UNDO, framed
@@ -143,6 +144,25 @@ class Learner:
     def reaches(self, image: str) -> bool:
         """Whether the label of `image` can be replaced and taken back, being younger than the last fold."""
         return any(entry.action == LEARN and entry.image == image for entry in standing(self.entries))
+
+    def rights(self) -> list[bool]:
+        """Whether images that were learnt since the last fold had been taken for what they are, if known."""
+        first = {e.image: e.right for e in reversed(standing(self.entries)) if e.action == LEARN}
+        return [right for right in reversed(first.values()) if right is not None]
+
+    def afresh(self, since: int) -> Delta | None:
+        """The delta with a head that is fitted to the last `since` images learnt, as `refitted` does.
+
+        Images from before the last fold are not known. None if there is a class without any.
+        """
+        learnt = [(e.embedding, self.label_of(e.image)) for e in in_force(self.entries) if e.action == LEARN]
+        known = [(embedding, self.delta.label_of(name)) for embedding, name in learnt if name]
+        if not known:
+            return None
+        embeddings, labels = (np.stack(column) for column in zip(*known, strict=True))
+        way = len(self.delta.class_names)
+        head = refitted(self.delta.head, self.kernels, embeddings, labels, since, way)
+        return head and replace(self.delta, head=head)
 
     def forget(self, name: str) -> None:
         """Take class `name` out; raises what `forget` of a delta does.

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.files import open_without_waiting
 from tinytrain.stream.boundaries import MOST_BYTES, NoImageError, whole_end
+from tinytrain.stream.events import Note
 from tinytrain.stream.seen import UNREAD, Seen
 
 MOST = 1000  # names that a folder hands out after one look at it
@@ -30,17 +31,15 @@ WAIT_SECONDS = 0.2  # of a pipe, for the next name
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """An image to look at: its `name`, and its `content`, a path or the bytes of a file."""
+    """An image to look at: its `name`, and its `content`, a path or what else `Predictor` takes.
+
+    If the file at that path was read, these are its `data`, and `digest` is that of `digest_of`.
+    """
 
     name: str
-    content: str | bytes
-
-
-@dataclass(frozen=True)
-class Note:
-    """What a source has to say."""
-
-    text: str
+    content: object
+    data: bytes | None = None
+    digest: str = ""
 
 
 class _File(NamedTuple):
@@ -149,12 +148,19 @@ class FolderSource:
         if end is None and self._is_waited_for(file, patience):
             return None
         self._unfinished.pop(file.name, None)
-        content = UNREAD if data is None else _digest(memoryview(data)[:end])
+        content, digest = UNREAD, ""
+        if data is not None:  # what grows behind an image makes no other image of it
+            whole = hashlib.sha256(memoryview(data)[:end])
+            content = int(whole.hexdigest()[:16], 16) or 1
+            whole.update(memoryview(data)[len(data) if end is None else end :])
+            digest = whole.hexdigest()[:16]
         self._seen.put(file.name, UNREAD if data and _is_fresh(file) else file.facts, content)
         if known == content != UNREAD:
             return None
-        # A name that is used again may have another image when this one is decoded, or corrected.
-        return Frame(file.path, data if end and known else file.path)
+        if not end:
+            return Frame(file.path, file.path)  # a decoder says what it is
+        # A name that is used again may have another image when this one is corrected.
+        return Frame(file.path, data if known else file.path, data, digest)
 
     def _is_waited_for(self, file: _File, patience: float) -> bool:
         """Whether a file that is no whole image has changed in the last `patience` seconds."""

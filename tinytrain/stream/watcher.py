@@ -12,10 +12,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tinytrain.base.errors import InputError, StorageError, one_line
+from tinytrain.delta.delta import Delta
+from tinytrain.drift.unlabelled import UnlabelledDrift
 from tinytrain.episode.sources import images_of
+from tinytrain.network.network import Network
 from tinytrain.runtime.predict import Predictor
-from tinytrain.store.kept import Kept, digest_of
+from tinytrain.store import Start, Store
+from tinytrain.store.kept import MOST, CorrectedImages, digest_of
 from tinytrain.stream.learner import Learner, Observation
+from tinytrain.stream.sources import Frame
 
 RECENT = 256  # images whose embeddings are held, so that they need not be looked at again
 NEVER = -1  # in place of when an embedding was made
@@ -42,7 +47,7 @@ class Correction:
 
 
 @dataclass
-class Recent:
+class RecentImage:
     """An image: its embedding (d,) by a delta, the one in use from `since` on, what it was taken for, the
     digest of its content, a path or bytes that can be kept, and the path without links that its key means."""
 
@@ -55,20 +60,31 @@ class Recent:
 
 
 class Watcher:
-    """`learner` with a `predictor` in front, which makes embeddings of images; `kept` holds corrected ones.
+    """Looks at images with `network` as `delta` changed it, and learns from corrections of the last ones.
 
-    The last RECENT embeddings are held, four bytes a value. As long as it lives, no start of another process
-    counts for a delta on trial in its store.
+    With a `store`, of which `start` is one, that is kept there, and at most `keep` corrected images. The last
+    RECENT embeddings are held, four bytes a value. As long as it lives, no start of another process counts
+    for a delta on trial in its store. Raises InputError for a delta of another backbone.
     """
 
-    def __init__(self, learner: Learner, predictor: Predictor, kept: Kept | None = None):
-        self.learner, self.predictor, self.kept = learner, predictor, kept
-        self._recent: OrderedDict[str, Recent] = OrderedDict()
+    def __init__(
+        self,
+        network: Network,
+        delta: Delta,
+        store: Store | None = None,
+        start: Start | None = None,
+        keep: int = MOST,
+        backend: str = "auto",
+    ):
+        self.learner = Learner(delta, store, start, UnlabelledDrift(delta.head.embedding_size), backend)
+        self.predictor = Predictor(network, delta, backend)
+        self.kept = CorrectedImages(store.kept.path, keep) if store is not None and keep else None
+        self._recent: OrderedDict[str, RecentImage] = OrderedDict()
         self._since = 0  # how often another delta has come into use
         self._before: tuple[str, Predictor | None] = "", None  # the delta before one on trial
-        if learner.store is not None:
+        if store is not None:
             with contextlib.suppress(OSError):
-                weakref.finalize(self, os.close, learner.store.hold())
+                weakref.finalize(self, os.close, store.hold())
 
     def __reduce__(self):
         raise TypeError("a Watcher has its place in a stream and a store; open another one in that process")
@@ -96,11 +112,16 @@ class Watcher:
 
         None of the classes if the confidence is below `reject`. Raises InputError for what is no image.
         """
+        return self.look_at(Frame(key, image), reject)
+
+    def look_at(self, frame: Frame, reject: float | None = None) -> Observation:
+        """`observe` the image of a source, by what was read of its file already."""
+        key, image = frame.name, frame.content if frame.data is None else frame.data
         embedding = self._embedding(self.predictor, image, key)
         found = self.learner.observe(embedding, reject)
-        digest = _digest(image) or digest_of(embedding)
-        place = os.path.realpath(key)
-        self._remember(key, Recent(embedding, self._since, found.guess, digest, _content(image), place))
+        digest = frame.digest or _digest(image) or digest_of(embedding)
+        place, content = os.path.realpath(key), _content(frame.content)
+        self._remember(key, RecentImage(embedding, self._since, found.guess, digest, content, place))
         return replace(found, key=key)
 
     def guess_of(self, key: str) -> str | None:
@@ -108,14 +129,14 @@ class Watcher:
         key = self._as_observed(key)
         return self._recent[key].guess if key in self._recent else None
 
-    def recall(self, key: str) -> Recent:
+    def recall(self, key: str) -> RecentImage:
         """The recent image `key`, or another one at this path. Raises InputError ``file-missing``."""
         key = self._as_observed(key)
         if key in self._recent:
             return self._recent[key]
         if not os.path.isfile(key):
             raise self._gone(key)
-        return Recent(np.empty(0), NEVER, None, _digest(key), key)
+        return RecentImage(np.empty(0), NEVER, None, _digest(key), key)
 
     def _as_observed(self, key: str) -> str:
         """The key of the recent image that `key` means: a path may be relative, absolute or through links."""
@@ -125,7 +146,7 @@ class Watcher:
         return next((other for other, recent in self._recent.items() if recent.place == place), key)
 
     def correct(
-        self, key: str, name: str, mark: str = "", new: bool = False, recent: Recent | None = None
+        self, key: str, name: str, mark: str = "", new: bool = False, recent: RecentImage | None = None
     ) -> Correction:
         """Learn that image `key` is of class `name`, which may be a new one if `new` is true.
 
@@ -185,9 +206,16 @@ class Watcher:
 
     def idle(self) -> None:
         """What can be done while no image waits: long journals become a part of the delta."""
-        if self.learner.is_fold_due:
+        if self.learner.is_fold_due and not self.is_on_trial():
             with self._going_on():
                 self.learner.fold()
+
+    def is_on_trial(self) -> bool:
+        """Whether the delta in use is on trial. As long as it is, its journal is not read for that."""
+        start = self.learner.start
+        if start is not None and not start.confirmed and self.learner.store.is_confirmed():
+            self.refresh()
+        return self.learner.start is not None and not self.learner.start.confirmed
 
     def refresh(self) -> None:
         """Go on from what the store holds now. Raises StorageError ``store-changed`` for another network."""
@@ -212,7 +240,7 @@ class Watcher:
             if monitor is not None:
                 monitor.reset()
 
-    def _learn(self, key: str, recent: Recent, name: str, mark: str) -> bool:
+    def _learn(self, key: str, recent: RecentImage, name: str, mark: str) -> bool:
         right = None if recent.guess is None else recent.guess == name
         while True:
             if recent.since != self._since:
@@ -223,7 +251,7 @@ class Watcher:
                 before = self._embedding_before(recent)
                 return self.learner.learn(recent.embedding, name, mark, recent.digest, before, right)
 
-    def _embedding_before(self, recent: Recent) -> np.ndarray | None:
+    def _embedding_before(self, recent: RecentImage) -> np.ndarray | None:
         """The embedding by the delta before the one on trial; None without one, or if the image has gone."""
         start = self.learner.start
         if start is None or start.before is None or recent.image is None:
@@ -245,7 +273,7 @@ class Watcher:
     def _embedding(predictor: Predictor, image, *names: str) -> np.ndarray:
         return predictor.embed(images_of([image], names=names))[0]
 
-    def _remember(self, key: str, recent: Recent) -> None:
+    def _remember(self, key: str, recent: RecentImage) -> None:
         self._recent.pop(key, None)
         self._recent[key] = recent
         while len(self._recent) > RECENT:

@@ -8,7 +8,7 @@ from cases import each
 
 from tinytrain import kernels as kernel_table
 from tinytrain.datasets import open_dataset, sample_episode
-from tinytrain.drift.recent import fitted
+from tinytrain.drift.refit import fitted
 from tinytrain.heads.registry import HEADS
 from tinytrain.meta.studies import heads as study
 from tinytrain.pipeline.adapt import adapt

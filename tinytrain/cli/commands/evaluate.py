@@ -16,7 +16,7 @@ from tinytrain.cli.commands.common import (
     print_result,
     say,
 )
-from tinytrain.cli.commands.verdicts import say_if_all_are_named
+from tinytrain.stream.events import named_anyway
 
 DESCRIPTION = (
     "Show the accuracy of a delta on images that it has not seen, the images that it got wrong, and the "
@@ -81,7 +81,8 @@ def run(arguments) -> int:
     warnings = skipped_lines(skipped) + duplicate_lines(duplicates)
     for line in warnings:
         say(line)
-    say_if_all_are_named(delta.head)
+    if text := named_anyway(delta.head):
+        say(text)
     if not answers:
         raise InputError("too-few-images", f"{inputs.all_given(arguments)}: 0 usable images; add some")
     if arguments.strangers is not None and not refused:

@@ -20,7 +20,7 @@ from tinytrain.cli.commands.common import (
     print_result,
     say,
 )
-from tinytrain.cli.commands.verdicts import NONE, normal_facts, say_if_all_are_named, verdict_in_words
+from tinytrain.stream.events import NONE, named_anyway, normal_facts, verdict_in_words
 
 DESCRIPTION = (
     "Predict the class of each image, with a calibrated confidence. An image that is unlike those of the "
@@ -90,7 +90,8 @@ def run(arguments) -> int:
                 progress("images", done, done + 1 if endless else len(names), None)
     for line in skipped_lines(skipped):
         say(line)
-    say_if_all_are_named(delta.head)
+    if text := named_anyway(delta.head):
+        say(text)
     if not answered and not failed:
         raise InputError("too-few-images", f"{inputs.all_given(arguments)} holds 0 images; add some")
     if arguments.json:

@@ -1,13 +1,15 @@
 """``tinytrain watch``: verdicts for images as they come, and corrections that are learnt at once."""
 
+import json
 import os
+import select
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
+from tinytrain.base.answer import with_old_keys
 from tinytrain.base.console import at_least, confidence
-from tinytrain.base.errors import InputError, UsageError
+from tinytrain.base.errors import InputError, UsageError, visible
 from tinytrain.cli.commands.common import (
     DELTA_HELP,
     BackboneOfDelta,
@@ -15,12 +17,14 @@ from tinytrain.cli.commands.common import (
     add_verbosity,
     delta_in_use,
     open_delta,
+    print_line,
     say,
 )
-from tinytrain.cli.commands.verdicts import NONE
-from tinytrain.cli.commands.watch_session import Keyboard, Session, seconds
+from tinytrain.stream.events import CUSUM, IMAGES, NONE, Hint, Learned, TakenBack, Verdict
 
 STDIN = "-"
+WIDEST = 60  # letters of a name of an image in the first column
+LONGEST_WAIT = 86400.0
 DESCRIPTION = (
     "Predict the class of each image as it comes, and learn from corrections at once. With a store, what is "
     "learnt is kept: each correction is appended to a journal, which survives power cuts. In a terminal, a "
@@ -36,6 +40,17 @@ EXAMPLES = """\
   tinytrain watch state/ --command 'ffmpeg -f v4l2 -i /dev/video0 -f mjpeg -'
   find . -name '*.jpg' | tinytrain watch mine.safetensors -
 """
+
+
+def seconds(text: str) -> float:
+    """An argparse type: seconds to wait, at most a day."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.05 <= value <= LONGEST_WAIT:
+        raise UsageError("usage", f"{text!r} is no number of seconds from 0.05 to {LONGEST_WAIT:,.0f}")
+    return value
 
 
 def add_arguments(parser) -> None:
@@ -85,11 +100,19 @@ def add_arguments(parser) -> None:
         help="corrected images that are kept in the store, for the network to be adapted to; 32 MB at most",
     )
     parser.add_argument(
+        "--drift",
+        choices=(IMAGES, CUSUM),
+        default=IMAGES,
+        help="what a change is looked for in: the images (default), or, by CUSUM, the errors that corrections"
+        " show; for that, confirm right verdicts as well",
+    )
+    parser.add_argument(
         "--readapt",
         choices=("ask", "auto", "never"),
         default="ask",
         help="after a drift, or 32 corrections: print the command that adapts the network to the kept images,"
-        " or do so while no image waits, and go back if it is worse",
+        " or do so while no image waits, and go back if it is worse; after a drift of --drift cusum, the head"
+        " is fitted to the images since",
     )
     parser.add_argument("-0", "--null", action="store_true", help="names on standard input end with NUL")
     parser.add_argument(
@@ -104,30 +127,27 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    from tinytrain.stream.sources import Note
-
     _check(arguments)
-    opened = Opened.of(arguments)
     keyboard = None
     if arguments.source != STDIN and sys.stdin is not None and sys.stdin.isatty():
         keyboard = Keyboard()
-    session = Session(arguments, opened, keyboard)
+    session = opened(arguments)
+    if keyboard is not None:
+        session.help()
     try:
         for frame in _frames(arguments, keyboard):
-            if isinstance(frame, Note):
-                session.note(frame.text)
-            elif frame is not None:
+            if frame is not None:
                 session.look_at(frame)
-            session.correct()
+            session.correct(keyboard.lines() if keyboard else ())
             if session.over:
                 break
             if frame is None:
                 session.idle()
-        session.correct(ended=True)
+        session.correct(keyboard.lines() if keyboard else (), ended=True)
         session.finish()
     finally:
         session.end()
-    return InputError.exit_code if session.failed else 0
+    return InputError.exit_code if session.counts["failed"] else 0
 
 
 def _check(arguments) -> None:
@@ -147,27 +167,19 @@ def _check(arguments) -> None:
         raise UsageError("usage", f"{arguments.delta} is a store itself, so leave out --store")
 
 
-@dataclass
-class Opened:
-    """A watcher with its network and its store, None without one."""
+def opened(arguments):
+    """The session that the command prints. Raises InputError or StorageError."""
+    from tinytrain.store import Store
+    from tinytrain.stream.session import Session, Settings
+    from tinytrain.stream.watcher import Watcher
 
-    watcher: object
-    network: object
-    store: object
-
-    @classmethod
-    def of(cls, arguments) -> "Opened":
-        """Raises InputError or StorageError."""
-        from tinytrain.store import Store
-        from tinytrain.stream.opening import open_watcher
-
-        backbone = BackboneOfDelta(arguments.backbone)
-        path = arguments.delta if os.path.isdir(arguments.delta) else arguments.store
-        if path is None:
-            delta = open_delta(arguments.delta)
-            say("nothing that is learnt will be kept; give --store DIR to keep it")
-            network = backbone.of(delta)
-            return cls(open_watcher(network, delta), network, None)
+    backbone = BackboneOfDelta(arguments.backbone)
+    path = arguments.delta if os.path.isdir(arguments.delta) else arguments.store
+    store = start = None
+    if path is None:
+        delta = open_delta(arguments.delta)
+        say("nothing that is learnt will be kept; give --store DIR to keep it")
+    else:
         store = Store(path)
         if path == arguments.store:
             _begin(store, arguments, backbone)
@@ -175,8 +187,9 @@ class Opened:
         delta = delta_in_use(path, start)
         if start.torn:
             say(f"{path}: the last correction was cut short, and is not learnt")
-        network = backbone.of(delta)
-        return cls(open_watcher(network, delta, store, start, arguments.keep), network, store)
+    watcher = Watcher(backbone.of(delta), delta, store, start, arguments.keep)
+    how = {name: getattr(arguments, name) for name in ("reject", "labels", "drift", "readapt", "backbone")}
+    return Session(watcher, Printer(arguments), Settings(folder=arguments.source or "", **how))
 
 
 def _begin(store, arguments, backbone) -> None:
@@ -212,3 +225,47 @@ def _frames(arguments, keyboard):
     if arguments.new:
         source.skip_present()
     return source
+
+
+class Keyboard:
+    """Lines that are typed while the command runs; none after the end of the input."""
+
+    def __init__(self):
+        self._open, self._rest, self._lines = True, "", []
+
+    def wait(self, duration: float) -> None:
+        """Wait for a line, at most `duration` seconds."""
+        if self._lines or not select.select([0] if self._open else [], [], [], duration)[0]:
+            return
+        data = os.read(0, 4096).decode(errors="replace")
+        self._open = bool(data)
+        *lines, self._rest = (self._rest + data).split("\n")
+        self._lines += lines
+
+    def lines(self) -> list[str]:
+        """The lines that were typed since the last call."""
+        self.wait(0)
+        found, self._lines = self._lines, []
+        return found
+
+
+class Printer:
+    """Prints events: verdicts and labels in two columns, what else there is to say on standard error.
+
+    With --json each event is also, or only, a line of standard output.
+    """
+
+    def __init__(self, arguments):
+        self._json, self._verbose, self._width = arguments.json, arguments.verbose, 0
+
+    def __call__(self, event) -> None:
+        is_result = isinstance(event, Verdict | Learned | TakenBack)
+        if not is_result:
+            say(event.words(), error=event.is_needed)
+        if self._json and not isinstance(event, Hint):
+            print_line(json.dumps(with_old_keys(event.facts()), allow_nan=False))
+        elif is_result:
+            image, timed = visible(event.key), self._verbose and isinstance(event, Learned)
+            self._width = max(self._width, min(WIDEST, len(image)))
+            words = event.words(timed=True) if timed else event.words()
+            print_line(f"{image:<{self._width}}  {words}")
