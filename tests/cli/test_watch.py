@@ -1,7 +1,9 @@
 """``tinytrain watch``: a verdict for each image, wherever images come from, and bad words."""
 
+import hashlib
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -22,6 +24,40 @@ def test_every_image_of_a_folder_has_a_verdict_and_the_end_says_how_many(made, p
     assert "nothing that is learnt will be kept" in out.err
     assert tt("watch", place / "d.safetensors", made / "new", "--once", *backbone(place)) == 0
     assert len(capsys.readouterr().out.splitlines()) == 16
+
+
+def test_a_file_of_a_folder_is_opened_once_and_hashed_once(made, place, monkeypatch):
+    folder, opened, hashed, sha256 = str(made / "new" / "ant"), [], [], hashlib.sha256
+
+    class Sha256:
+        def __init__(self, data=b""):
+            self._found = sha256()
+            self.update(data)
+
+        def update(self, data):
+            hashed.append(bytes(data[:8]) + bytes(data[-8:]) if len(data) else b"")
+            self._found.update(data)
+
+        def __getattr__(self, name):
+            return getattr(self._found, name)
+
+    def hook(event, words):  # `open` with an opener is told twice, as such and as `os.open`
+        if watching and event == "open":
+            opened.append((str(words[0]), words[1] is None))
+
+    for path in photos(made, "ant"):
+        os.utime(path, (time.time() - 60,) * 2)
+    watching = True
+    sys.addaudithook(hook)
+    monkeypatch.setattr(hashlib, "sha256", Sha256)
+    monkeypatch.setattr(hashlib, "file_digest", lambda file, name: Sha256(file.read()))
+    assert watched(place, place / "d.safetensors", folder, "--once") == 0
+    watching = False
+    paths = [str(path) for path in photos(made, "ant")]
+    assert sorted(path for path, by_system in opened if by_system and path in paths) == paths
+    assert sorted(path for path, by_system in opened if not by_system and path in paths) == paths
+    ends = [path.read_bytes()[:8] + path.read_bytes()[-8:] for path in photos(made, "ant")]
+    assert sum(end in ends for end in hashed) == len(paths)
 
 
 def test_what_is_no_image_is_named_and_the_next_one_is_looked_at(made, place, capsys):

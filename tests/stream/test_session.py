@@ -10,7 +10,8 @@ from toystreams import SIZE, delta_of, images
 from tinytrain.base.errors import InputError
 from tinytrain.drift import detector
 from tinytrain.store import JUDGED, Store
-from tinytrain.stream import events, readapt, watcher
+from tinytrain.store.files import StoreFiles
+from tinytrain.stream import events, learner, readapt, watcher
 from tinytrain.stream.events import (
     CUSUM,
     Drift,
@@ -25,6 +26,7 @@ from tinytrain.stream.events import (
     Verdict,
 )
 from tinytrain.stream.readapt import Outcome
+from tinytrain.stream.readaptation import CORRECTIONS
 from tinytrain.stream.session import Session, Settings
 from tinytrain.stream.sources import Frame
 from tinytrain.stream.watcher import Watcher
@@ -174,6 +176,26 @@ def test_a_drift_of_the_images_is_told_and_leads_to_what_the_settings_say(begin,
     session.idle()
     assert kinds(said) == told and not any(event.done for event in said)
     assert mode != "ask" or said[0].command[:2] == ("tinytrain", "adapt")
+
+
+def test_a_pause_reads_no_journal_while_a_trial_waits_and_what_waited_is_done_when_that_has_ended(
+    begin, monkeypatch
+):
+    monkeypatch.setattr(readapt, "is_enough", lambda *_: True)
+    monkeypatch.setattr(learner, "FOLD_ENTRIES", 4)
+    reads, journal = [], StoreFiles.journal
+    monkeypatch.setattr(StoreFiles, "journal", lambda *words: reads.append(words) or journal(*words))
+    store = begin()[0].watcher.learner.store
+    store.commit(delta_of(seed=1))
+    session, said = begin()
+    learnt(session, 0, CORRECTIONS)
+    del said[:], reads[:]
+    for _ in range(10):
+        session.idle()
+    assert said == reads == [] and len(session.watcher.learner.entries) == CORRECTIONS
+    store.confirm()  # another process
+    session.idle()
+    assert kinds(said) == [Readapted] and session.watcher.learner.entries == []
 
 
 def test_every_event_has_facts_for_json_and_words_in_one_line(begin):
