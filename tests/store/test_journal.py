@@ -8,7 +8,6 @@ from tinytrain.store import Entry, Store
 from tinytrain.store.files import ASIDE
 from tinytrain.store.folder import Folder
 from tinytrain.store.journal import HEADER, decode_journal, framed, header
-from tinytrain.store.learning import append
 from tinytrain.store.slots import Slots
 from tinytrain.store.state import Place
 
@@ -81,7 +80,7 @@ def slots(tmp_path):
 
 
 def add(slots, name):
-    append(slots, Place(None), entry(name), lambda state: None)
+    slots.append(Place(None), entry(name), lambda state: None)
 
 
 def test_what_is_learnt_behind_damage_leaves_all_that_is_intact(slots):

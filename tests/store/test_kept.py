@@ -3,12 +3,12 @@
 import pytest
 
 from tinytrain.store import kept as keeping
-from tinytrain.store.kept import Kept, digest_of
+from tinytrain.store.kept import CorrectedImages, digest_of
 
 
 @pytest.fixture
 def kept(tmp_path):
-    return Kept(tmp_path / "kept", most=4)
+    return CorrectedImages(tmp_path / "kept", most=4)
 
 
 def test_an_image_is_kept_once_and_moves_with_its_class(kept, tmp_path):
@@ -79,7 +79,7 @@ def test_classes_are_forgotten_and_renamed(kept):
 
 def test_what_cannot_be_kept_is_no_error(kept, tmp_path, monkeypatch):
     assert not kept.keep(str(tmp_path / "gone.png"), "oak")
-    assert not Kept(tmp_path / "none", most=0).keep(b"x", "oak")
+    assert not CorrectedImages(tmp_path / "none", most=0).keep(b"x", "oak")
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")

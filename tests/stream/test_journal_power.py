@@ -10,7 +10,6 @@ from journalcuts import SCENARIOS, LostError, add, cut_everywhere, do, entry, le
 from tinytrain.base.errors import TinytrainError
 from tinytrain.firmware_sim.flash.file_systems import LAYOUTS
 from tinytrain.firmware_sim.flash.flash import Flash, FlashFile
-from tinytrain.store import learning
 from tinytrain.store.files import StoreFiles
 from tinytrain.store.record import JOURNAL_TEMPORARY, Slot
 from tinytrain.store.slots import Slots
@@ -125,8 +124,7 @@ def folded_in_two_steps(patch):
         slots.files.write_delta(place.slot, data)
         slots.folder.remove(place.slot.journal)
 
-    patch.setattr(learning, "fold", fold)
-    patch.setattr("journalcuts.fold", fold)
+    patch.setattr(Slots, "fold", fold)
 
 
 def journal_of_any_delta(patch):

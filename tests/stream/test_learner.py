@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases import each
-from toystreams import SIZE, delta_of, images
+from toystreams import SIZE, delta_of, entry_bytes, images
 
 from tinytrain import kernels
 from tinytrain.base.errors import InputError, StorageError
@@ -283,7 +283,7 @@ def test_a_roll_back_goes_back_to_what_was_learnt_before_the_trial(store):
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_stream(store, monkeypatch):
     monkeypatch.setattr(learning, "FOLD_ENTRIES", 16)
-    monkeypatch.setattr("tinytrain.store.replay.REMEMBERED", 8)
+    monkeypatch.setattr("tinytrain.store.journal_replay.REMEMBERED", 8)
     learner = opened(store, delta_of(), monitor=UnlabelledDrift(SIZE))
     x = images(0, 100, 0)
 
@@ -309,7 +309,6 @@ def test_memory_does_not_grow_with_the_stream(store, monkeypatch):
 
 
 def test_flash_takes_the_bytes_that_are_stated(store, tmp_path):
-    """`learner.bytes_a_year` says what a year takes; the files say what a correction and a fold took."""
     learner = opened(store, delta_of(head="lda"))
     journal = tmp_path / "store" / "tinytrain-1.journal"
     sizes = []
@@ -317,7 +316,7 @@ def test_flash_takes_the_bytes_that_are_stated(store, tmp_path):
         learner.learn(images(0, 1, number)[0], "class0", f"{number:012d}:12345678")
         sizes.append(journal.stat().st_size)
     per_correction = set(np.diff(sizes).tolist())
-    assert per_correction == {learning.entry_bytes(SIZE, "class0", 21)}
+    assert per_correction == {entry_bytes("class0", 21)}
     assert max(per_correction) < SIZE * 4 + 120
     learner.fold()
     files = {name: (tmp_path / "store" / name).stat().st_size for name in os.listdir(tmp_path / "store")}

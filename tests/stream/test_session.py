@@ -103,7 +103,7 @@ def learnt(session, first, last, shift=0):
 
 def right_verdicts(said, shift):
     """The fraction of the last JUDGED verdicts that were right, if labels are those of `learnt`."""
-    seen = [event.seen for event in said if isinstance(event, Verdict)][-JUDGED:]
+    seen = [event for event in said if isinstance(event, Verdict)][-JUDGED:]
     return np.mean([one.guess == f"class{(int(one.key.split()[1]) + shift) % 3}" for one in seen])
 
 

@@ -176,7 +176,7 @@ def test_a_learner_without_a_store_folds_too_so_that_memory_does_not_grow(monkey
 
 
 def test_the_labels_and_marks_that_a_delta_remembers_are_bounded(monkeypatch):
-    monkeypatch.setattr("tinytrain.store.replay.REMEMBERED", 3)
+    monkeypatch.setattr("tinytrain.store.journal_replay.REMEMBERED", 3)
     learner = learner_of("cosine")
     for number in range(5):
         learner.learn(picture(number), "class1", f"{number}:x")

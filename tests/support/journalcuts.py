@@ -9,7 +9,6 @@ from tinytrain.firmware_sim.flash.file_systems import Layout
 from tinytrain.firmware_sim.flash.flash import Flash
 from tinytrain.firmware_sim.flash.power_cuts import Images
 from tinytrain.store.journal import Entry
-from tinytrain.store.learning import append, fold
 from tinytrain.store.slots import Slots
 from tinytrain.store.state import Place
 
@@ -28,7 +27,7 @@ def entry(name: str, size: int = 300, both: bool = False) -> Entry:
 
 def add(slots: Slots, new: Entry) -> Place:
     """Learn the entry, whatever other processes have learnt."""
-    return append(slots, Place(None), new, lambda state: None)
+    return slots.append(Place(None), new, lambda state: None)
 
 
 def delta_of(names) -> bytes:
@@ -57,7 +56,7 @@ def do(*words: str) -> Change:
             elif name in ("learn", "both"):
                 add(slots, entry(what, both=name == "both"))
             elif name == "fold":
-                fold(slots, Place.of(slots.look()), delta_of(learnt(slots)))
+                slots.fold(Place.of(slots.look()), delta_of(learnt(slots)))
             else:
                 getattr(slots, name)()
 

@@ -6,6 +6,7 @@ from tinytrain import kernels
 from tinytrain.delta.delta import Delta
 from tinytrain.heads.head import Support
 from tinytrain.heads.registry import find_head
+from tinytrain.store.journal import LEARN, Entry, framed
 
 SIZE = 32
 
@@ -20,6 +21,12 @@ def images(label, count, seed, noise=0.12, way=8):
     """(count, SIZE) float32 embeddings of length 1 of a class."""
     found = directions(way)[label] + noise * np.random.default_rng([seed, label]).normal(size=(count, SIZE))
     return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32)
+
+
+def entry_bytes(name, mark_letters):
+    """Bytes that a correction to class `name` adds to a journal."""
+    entry = Entry(LEARN, name, np.zeros(SIZE, np.float32), mark="0" * mark_letters, image="0" * 16)
+    return len(framed(entry, "00" * 32, 0))
 
 
 def delta_of(way=3, shots=5, head="cosine", seed=0, few=False):

@@ -14,8 +14,7 @@ from tinytrain.report import Report
 from tinytrain.store import Start, Store
 from tinytrain.store.kept import MOST
 from tinytrain.stream import watcher
-from tinytrain.stream.events import Note
-from tinytrain.stream.learner import Observation
+from tinytrain.stream.events import Note, Verdict
 from tinytrain.stream.sources import FolderSource
 
 
@@ -52,8 +51,8 @@ def watch(
     images: str | os.PathLike | Iterable,
     network: str | os.PathLike | Network | None = None,
     reject: float | None = None,
-) -> Iterator[Observation]:
-    """An observation of each of `images`, as they come: ``for seen in tinytrain.watch("state", "camera"):``.
+) -> Iterator[Verdict]:
+    """The verdict on each of `images`, as they come: ``for seen in tinytrain.watch("state", "camera"):``.
 
     `images` is an iterable of images as `Predictor` takes them, which may be endless, or the path of a folder
     that a camera writes to, whose images are given as they come, without end. `delta` and `network` are as

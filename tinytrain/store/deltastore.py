@@ -27,10 +27,9 @@ from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.store.folder import Folder
 from tinytrain.store.journal import Entry
+from tinytrain.store.journal_replay import in_force, replayed
 from tinytrain.store.kept import FOLDER, CorrectedImages
-from tinytrain.store.learning import append, fold
 from tinytrain.store.record import MAX_DELTA, TRIAL_STARTS, Slot
-from tinytrain.store.replay import in_force, replayed
 from tinytrain.store.slots import Slots
 from tinytrain.store.state import Place, State
 
@@ -134,17 +133,14 @@ class Store:
         Raises StorageError ``write-failed``.
         """
 
-        def check(state: State | None) -> None:
-            suits(None if state is None else self._start(state))
-
-        return append(self._slots, place, entry, check)
+        return self._slots.append(place, entry, lambda state: suits(state and self._start(state)))
 
     def fold(self, place: Place, delta: Delta) -> Place:
         """Put `delta`, which knows the whole journal, in the place of the delta in use and its journal.
 
         It is as confirmed as that was. Raises ChangedError as `append`, and InputError for a bad delta.
         """
-        return fold(self._slots, place, encode_delta(delta))
+        return self._slots.fold(place, encode_delta(delta))
 
     def before(self) -> Start | None:
         """What a roll-back would restore; None if it is damaged.

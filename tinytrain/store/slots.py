@@ -14,7 +14,7 @@ from tinytrain.base.files import write_failed
 from tinytrain.base.locks import lock_failed
 from tinytrain.store.files import StoreFiles
 from tinytrain.store.folder import Folder, NotLockedError
-from tinytrain.store.journal import Journal
+from tinytrain.store.journal import FRAME, MAX_ENTRY, MAX_JOURNAL, Entry, Journal
 from tinytrain.store.record import TRIAL_STARTS, Record, Slot
 from tinytrain.store.state import Place, State, carried_over, changed
 
@@ -51,10 +51,7 @@ class Slots:
             self.settle_before(state)
             if not state.warnings:  # otherwise the newest record may be temporarily unreadable
                 self.files.sweep(state.needed)
-            generation = max(state.record.generation, self.files.highest_generation()) + 1
-            slot = Slot.of(data, generation)
-            self.files.write_delta(slot, data)
-            return self._switch(state.record.commit(slot, to_beat))
+            return self._switch(state.record.commit(self._written(state, data), to_beat))
 
     def start(self, fits: Callable[[bytes], bool] = lambda data: True) -> State:
         """The delta for this start; counts the start if the delta is on trial.
@@ -163,6 +160,37 @@ class Slots:
             self.settled(before)
             return self._switch(record.roll_back())
 
+    def append(self, place: Place, entry: Entry, suits: Callable[[State | None], None]) -> Place:
+        """Add `entry` to the journal, one small write and one sync; on return it is on the medium.
+
+        Before that `suits` may raise an error, while no other process can change the store: it is given the
+        state if that is not at `place` any more, otherwise None. After an error nothing is learnt.
+        """
+        with self.changing():
+            state = self.at(None)
+            suits(state if Place.of(state) != place else None)
+            if state.journal.end > MAX_JOURNAL - MAX_ENTRY - FRAME:
+                remedy = "free some space" if state.record.confirmed else "confirm it or go back"
+                text = (
+                    f"{self.folder}: {state.journal.end:,} bytes of corrections could not be made a part of"
+                )
+                raise StorageError("write-failed", f"{text} the delta; {remedy} and run again")
+            slot = state.record.current
+            return Place(slot, self.files.append(slot, state.journal, entry))
+
+    def fold(self, place: Place, data: bytes) -> Place:
+        """Put `data`, the delta in use with all of its journal, in the place of both.
+
+        A power cut leaves the old delta with its journal or the new one without: no entry is lost or counts
+        twice. Nothing else of the record changes. Raises ChangedError unless the store is at `place`.
+        """
+        with self.changing():
+            state = self.at(place)
+            self.settle_before(state)
+            slot = self._written(state, data)
+            self._switch(state.record.fold(slot))
+            return Place(slot)
+
     def settled(self, state: State) -> State:
         """The same, with what it carried over in the file of the journal. Raises OSError."""
         journal = state.journal
@@ -200,6 +228,12 @@ class Slots:
         except OSError as error:
             text += f", but this could not be recorded ({error.strerror})"
         return _warned(before, text)
+
+    def _written(self, state: State, data: bytes) -> Slot:
+        """The slot of the next generation, with `data` in its file."""
+        slot = Slot.of(data, max(state.record.generation, self.files.highest_generation()) + 1)
+        self.files.write_delta(slot, data)
+        return slot
 
     def _switch(self, record: Record) -> Record:
         self.files.switch(record)

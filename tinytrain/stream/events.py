@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from tinytrain.base.errors import TinytrainError, visible
 
 if TYPE_CHECKING:  # printing and --help need no numpy
-    from tinytrain.stream.learner import Observation
-    from tinytrain.stream.watcher import Correction
+    from tinytrain.heads.head import HeadVerdict
 
 NONE = "none of these"
 UNCERTAIN, UNKNOWN = "uncertain", "unknown"  # of `heads.head`, which needs numpy
@@ -34,25 +33,27 @@ class Event:
 
 @dataclass(frozen=True)
 class Verdict(Event):
-    """What an image was `seen` to show, with the confidence asked for."""
+    """What image `key` shows, "" for an embedding; `drift` is STABLE or DRIFT.
 
-    seen: "Observation"
+    `name` is its class, None for none of them, or if the confidence is below `reject`; `guess` the likeliest.
+    """
+
+    name: str | None
+    guess: str
+    verdict: "HeadVerdict"
+    drift: str
     reject: float | None = None
-
-    @property
-    def key(self) -> str:
-        return self.seen.key
+    key: str = ""
 
     def facts(self) -> dict:
-        seen, verdict = self.seen, self.seen.verdict
         return {
-            "image": seen.key,
-            "class": seen.name,
-            "best_guess": seen.guess,
-            "confidence": verdict.confidence,
-            "verdict": verdict.state,
-            **normal_facts(verdict),
-            "drift": seen.drift,
+            "image": self.key,
+            "class": self.name,
+            "best_guess": self.guess,
+            "confidence": self.verdict.confidence,
+            "verdict": self.verdict.state,
+            **normal_facts(self.verdict),
+            "drift": self.drift,
         }
 
     def words(self) -> str:
@@ -61,53 +62,56 @@ class Verdict(Event):
 
 @dataclass(frozen=True)
 class Learned(Event):
-    """A correction was learnt."""
+    """Image `key` is of class `name`, `new` or not; it was taken for `guess` (None: not known any more).
 
-    done: "Correction"
+    `before` is the label that it had; `replaced` if nothing of that is left in the head. `seconds`: until the
+    head knew and the store held it. `repeated`: it was known already.
+    """
 
-    @property
-    def key(self) -> str:
-        return self.done.key
+    key: str
+    name: str
+    guess: str | None = None
+    new: bool = False
+    repeated: bool = False
+    seconds: float = 0.0
+    before: str | None = None
+    replaced: bool = False
 
     def facts(self) -> dict:
-        done = self.done
         return {
             "event": "correction",
-            "image": done.key,
-            "class": done.name,
-            "new_class": done.new,
-            "before": done.before,
-            "replaced": done.replaced,
-            "seconds": round(done.seconds, 6),
+            "image": self.key,
+            "class": self.name,
+            "new_class": self.new,
+            "before": self.before,
+            "replaced": self.replaced,
+            "seconds": round(self.seconds, 6),
         }
 
     def words(self, timed: bool = False) -> str:
-        done = self.done
-        took = f" in {1000 * done.seconds:.1f} ms" if timed else ""
-        what = "right" if done.guess == done.name else "new class" if done.new else "corrected"
-        if done.before:
-            how = "in place of" if done.replaced else "but its older label is a part of the delta and stays:"
-            took += f", {how} {visible(done.before)}"
-        return f"{what}: {visible(done.name)}, learnt{took}"
+        took = f" in {1000 * self.seconds:.1f} ms" if timed else ""
+        what = "right" if self.guess == self.name else "new class" if self.new else "corrected"
+        if self.before:
+            how = "in place of" if self.replaced else "but its older label is a part of the delta and stays:"
+            took += f", {how} {visible(self.before)}"
+        return f"{what}: {visible(self.name)}, learnt{took}"
 
 
 @dataclass(frozen=True)
 class TakenBack(Event):
-    """A label was taken back."""
+    """Image `key`, "" if that is not known any more, is not of class `before`, but of `name`, if any."""
 
-    done: "Correction"
-
-    @property
-    def key(self) -> str:
-        return self.done.key or "an earlier image"
+    key: str
+    name: str | None
+    before: str
+    seconds: float = 0.0
 
     def facts(self) -> dict:
-        done = self.done
-        return {"event": "undo", "image": done.key, "class": done.name, "before": done.before}
+        return {"event": "undo", "image": self.key, "class": self.name, "before": self.before}
 
     def words(self) -> str:
-        again = f", it is {visible(self.done.name)} again" if self.done.name else ""
-        return f"taken back: {visible(self.done.before)}{again}"
+        again = f", it is {visible(self.name)} again" if self.name else ""
+        return f"taken back: {visible(self.before)}{again}"
 
 
 @dataclass(frozen=True)

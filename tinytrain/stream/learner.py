@@ -6,22 +6,21 @@ images in front of it. With a store, a correction is on the medium before `learn
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from tinytrain import kernels as kernel_table
 from tinytrain.base.errors import InputError, StorageError
-from tinytrain.delta.delta import Delta, Slice
-from tinytrain.delta.file import encode_delta
+from tinytrain.delta.delta import Delta
 from tinytrain.drift.detector import STABLE
 from tinytrain.drift.refit import refitted
-from tinytrain.heads.head import HeadVerdict
 from tinytrain.store import ChangedError, Entry, Place, Start, Store
-from tinytrain.store.journal import FORGET, LEARN, RENAME, UNDO, framed
+from tinytrain.store.journal import FORGET, LEARN, RENAME, UNDO
+from tinytrain.store.journal_replay import in_force, marked, replayed, standing, watched
 from tinytrain.store.kept import digest_of
-from tinytrain.store.replay import in_force, marked, replayed, standing, watched
+from tinytrain.stream.events import Verdict
 
 # A journal is made a part of its delta at so many entries or bytes, whichever comes first.
 FOLD_ENTRIES, FOLD_BYTES = 256, 2**19
@@ -36,20 +35,6 @@ class Monitor(Protocol):
 
     def reset(self) -> None:
         """Begin afresh: the classes are not what they were."""
-
-
-@dataclass(frozen=True)
-class Observation:
-    """What an embedding shows. `name` is the class, None for none of them; `guess` is the likeliest one.
-
-    `drift` is STABLE or DRIFT. `key` is how corrections call the image, "" for an embedding.
-    """
-
-    name: str | None
-    guess: str
-    verdict: HeadVerdict
-    drift: str = STABLE
-    key: str = ""
 
 
 class Learner:
@@ -86,14 +71,14 @@ class Learner:
         # How many entries in force each delta has learnt: the base, and the last ones.
         self._states = [(0, base), (len(in_force(entries)), self.delta)]
 
-    def observe(self, embedding: np.ndarray, reject: float | None = None) -> Observation:
+    def observe(self, embedding: np.ndarray, reject: float | None = None) -> Verdict:
         """What the embedding (d,) shows; none of the classes if the confidence is below `reject`."""
         verdict = self.delta.head.verdict(embedding, reject)
         guess = self.delta.class_names[verdict.label]
         drift = STABLE
         if self.monitor is not None:
             drift = self.monitor.update(embedding, getattr(self.delta.head, "means", None))
-        return Observation(None if verdict.refused else guess, guess, verdict, drift)
+        return Verdict(None if verdict.refused else guess, guess, verdict, drift, reject)
 
     def learn(
         self,
@@ -248,7 +233,7 @@ class Learner:
         return [states[0], *states[1:][-STATES:], (len(force), delta)]
 
     def _go_on(self, start: Start) -> None:
-        if start.delta is None or not _same_network(start.delta, self.delta):
+        if start.delta is None or _network_of(start.delta) != _network_of(self.delta):
             raise self._changed()
         self.delta, self.place = start.delta, start.place
         self.start = replace(start, delta=None, base=None, journal=())
@@ -259,33 +244,7 @@ class Learner:
         return StorageError("store-changed", text)
 
 
-def entry_bytes(size: int, name: str, mark_letters: int = 0) -> int:
-    """Bytes that one correction to class `name` adds to a journal, for an embedding of `size` values."""
-    entry = Entry(LEARN, name, np.zeros(size, np.float32), mark="0" * mark_letters, image="0" * 16)
-    return len(framed(entry, "00" * 32, 0))
-
-
-def bytes_a_year(delta: Delta, corrections_a_day: float) -> tuple[float, float]:
-    """Bytes that journals and folds write in a year of so many corrections a day.
-
-    What a file system and flash add to each write is not in it: a correction is one append and one sync, a
-    fold three files and as many syncs of their folder.
-    """
-    year = 365 * corrections_a_day
-    name = max(delta.class_names, key=lambda name: len(name.encode()))
-    entry = entry_bytes(delta.head.embedding_size, name, 21)
-    entries = min(FOLD_ENTRIES, FOLD_BYTES // entry)
-    return year * entry, year / entries * len(encode_delta(delta))
-
-
-def _same_network(a: Delta, b: Delta) -> bool:
-    """Whether both deltas change the network alike, so that embeddings mean the same to their heads."""
-    if a.backbone != b.backbone or len(a.slices) != len(b.slices):
-        return False
-    return all(_same_slice(s, t) for s, t in zip(a.slices, b.slices, strict=True))
-
-
-def _same_slice(s: Slice, t: Slice) -> bool:
-    if (s.layer, s.part, len(s.arrays())) != (t.layer, t.part, len(t.arrays())):
-        return False
-    return all(np.array_equal(x, y) for x, y in zip(s.arrays(), t.arrays(), strict=True))
+def _network_of(delta: Delta) -> tuple:
+    """What makes the embeddings of a delta: those of equal ones mean the same to their heads."""
+    parts = [(s.layer, s.part, *(array.tobytes() for array in s.arrays())) for s in delta.slices]
+    return delta.backbone, parts

@@ -22,14 +22,12 @@ from tinytrain.stream.events import (
     Hint,
     Learned,
     Note,
-    TakenBack,
-    Verdict,
     named_anyway,
 )
 from tinytrain.stream.labels import HELP, QUIT, UNDO, WORDS, LabelFile, Meaning, meaning
 from tinytrain.stream.readaptation import Readaptation
 from tinytrain.stream.sources import Frame
-from tinytrain.stream.watcher import Correction, RecentImage, Watcher
+from tinytrain.stream.watcher import RecentImage, Watcher
 
 MOST_PAUSES = 15  # rounds without an attempt to write, while the store takes nothing
 
@@ -85,7 +83,7 @@ class Session:
         except InputError as error:
             self._told("failed", Failed(error, {"image": frame.name}))
             return
-        self._told("images", Verdict(seen, self.settings.reject))
+        self._told("images", seen)
         if seen.drift == DRIFT:
             self._changed(Drift(frame.name))
 
@@ -209,7 +207,7 @@ class Session:
                 raise InputError("labels-unreadable", text)
             if said.command == UNDO:
                 if done := self.watcher.undo(key if mark else None, mark):
-                    self._told("undone", TakenBack(done))
+                    self._told("undone", done)
                 else:
                     self.tell(Hint("no label to take back: what is older is a part of the delta"))
             elif said.command == HELP:
@@ -225,10 +223,10 @@ class Session:
                 raise
             self.tell(Failed(error, {"image": key, "class": word}))
 
-    def _learnt(self, done: Correction) -> None:
+    def _learnt(self, done: Learned) -> None:
         if done.repeated:
             return
-        self._told("corrections", Learned(done))
+        self._told("corrections", done)
         if self._again:
             self._again.note()
         if self._errors is None or done.guess is None or done.before is not None:

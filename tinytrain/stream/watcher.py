@@ -19,31 +19,13 @@ from tinytrain.network.network import Network
 from tinytrain.runtime.predict import Predictor
 from tinytrain.store import Start, Store
 from tinytrain.store.kept import MOST, CorrectedImages, digest_of
-from tinytrain.stream.learner import Learner, Observation
+from tinytrain.stream.events import Learned, TakenBack, Verdict
+from tinytrain.stream.learner import Learner
 from tinytrain.stream.sources import Frame
 
 RECENT = 256  # images whose embeddings are held, so that they need not be looked at again
 NEVER = -1  # in place of when an embedding was made
 RECENT_BYTES = 8  # of these, how many that came as bytes are held to be kept
-
-
-@dataclass(frozen=True)
-class Correction:
-    """Image `key` is of class `name`, `new` or not; it was taken for `guess` (None: not known any more).
-
-    `before` is the label that it had; `replaced` if nothing of that is left in the head. After `undo`, `name`
-    is what it had before that, None for no label. `seconds` is how long it took until the head knew and the
-    store held it. `repeated`: it was known already.
-    """
-
-    key: str
-    name: str | None
-    guess: str | None = None
-    new: bool = False
-    repeated: bool = False
-    seconds: float = 0.0
-    before: str | None = None
-    replaced: bool = False
 
 
 @dataclass
@@ -98,8 +80,8 @@ class Watcher:
         """The key of the last image."""
         return next(reversed(self._recent), None)
 
-    def watch(self, images: Iterable, reject: float | None = None) -> Iterator[Observation]:
-        """An observation of each of `images`, whose `key` is its path, or "image 1" and so on.
+    def watch(self, images: Iterable, reject: float | None = None) -> Iterator[Verdict]:
+        """The verdict on each of `images`, whose `key` is its path, or "image 1" and so on.
 
         Raises InputError for what is no image.
         """
@@ -107,14 +89,14 @@ class Watcher:
             is_path = isinstance(image, str | os.PathLike)
             yield self.observe(os.fspath(image) if is_path else f"image {number}", image, reject)
 
-    def observe(self, key: str, image, reject: float | None = None) -> Observation:
+    def observe(self, key: str, image, reject: float | None = None) -> Verdict:
         """What `image` shows, as `Predictor.predict` takes one; corrections call it `key`.
 
         None of the classes if the confidence is below `reject`. Raises InputError for what is no image.
         """
         return self.look_at(Frame(key, image), reject)
 
-    def look_at(self, frame: Frame, reject: float | None = None) -> Observation:
+    def look_at(self, frame: Frame, reject: float | None = None) -> Verdict:
         """`observe` the image of a source, by what was read of its file already."""
         key, image = frame.name, frame.content if frame.data is None else frame.data
         embedding = self._embedding(self.predictor, image, key)
@@ -147,7 +129,7 @@ class Watcher:
 
     def correct(
         self, key: str, name: str, mark: str = "", new: bool = False, recent: RecentImage | None = None
-    ) -> Correction:
+    ) -> Learned:
         """Learn that image `key` is of class `name`, which may be a new one if `new` is true.
 
         A second label of an image, known by its content, replaces the first, as far as `Learner.reaches` it;
@@ -168,9 +150,9 @@ class Watcher:
         seconds = time.monotonic() - start
         if before != name and self.kept is not None and content is not None:
             self.kept.keep(content, name, image=image)
-        return Correction(key, name, guess, is_new, before == name, seconds, before, replaced)
+        return Learned(key, name, guess, is_new, before == name, seconds, before, replaced)
 
-    def undo(self, key: str | None = None, mark: str = "") -> Correction | None:
+    def undo(self, key: str | None = None, mark: str = "") -> TakenBack | None:
         """Take back the last label of image `key`, or the last of all, also of an earlier run.
 
         The head is then what it would be without that label, bit for bit. None if there is no label since
@@ -190,7 +172,7 @@ class Watcher:
             self.kept.move(image, name)
         if key is None:
             key = next((key for key, recent in self._recent.items() if recent.digest == image), "")
-        return Correction(key, name, seconds=seconds, before=before, replaced=True)
+        return TakenBack(key, name, before, seconds)
 
     def forget(self, name: str) -> None:
         """Take class `name` out, and its kept images. Raises InputError."""

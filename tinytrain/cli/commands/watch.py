@@ -265,7 +265,8 @@ class Printer:
         if self._json and not isinstance(event, Hint):
             print_line(json.dumps(with_old_keys(event.facts()), allow_nan=False))
         elif is_result:
-            image, timed = visible(event.key), self._verbose and isinstance(event, Learned)
+            image = visible(event.key or "an earlier image")
+            timed = self._verbose and isinstance(event, Learned)
             self._width = max(self._width, min(WIDEST, len(image)))
             words = event.words(timed=True) if timed else event.words()
             print_line(f"{image:<{self._width}}  {words}")
