@@ -9,6 +9,7 @@ from toystreams import SIZE, delta_of, images
 
 from tinytrain.base.errors import InputError
 from tinytrain.drift import detector
+from tinytrain.drift.detector import STABLE
 from tinytrain.store import JUDGED, Store
 from tinytrain.store.files import StoreFiles
 from tinytrain.stream import events, learner, readapt, watcher
@@ -53,10 +54,10 @@ def begin(tmp_path, monkeypatch):
     store.commit(delta_of())
     store.confirm()
 
-    def begin(**settings):
+    def begin(keep=200, **settings):
         start, said = store.start(), []
         network = SimpleNamespace(digest="0" * 64)
-        found = Watcher(network, start.delta, store, start, backend="numpy")
+        found = Watcher(network, start.delta, store, start, keep, backend="numpy")
         return Session(found, said.append, Settings(**settings)), said
 
     return begin
@@ -196,6 +197,28 @@ def test_a_pause_reads_no_journal_while_a_trial_waits_and_what_waited_is_done_wh
     store.confirm()  # another process
     session.idle()
     assert kinds(said) == [Readapted] and session.watcher.learner.entries == []
+
+
+def test_who_keeps_no_images_still_moves_and_forgets_those_that_are_kept(begin):
+    session, _ = begin()
+    learnt(session, 0, 6)
+    kept = session.watcher.kept
+    assert kept.counts() == {"class0": 2, "class1": 2, "class2": 2}
+    session, _ = begin(keep=0)
+    session.look_at(frame(5))
+    session.correct(["class0"])
+    assert kept.counts() == {"class0": 3, "class1": 2, "class2": 1}
+    session.watcher.forget("class1")
+    assert kept.counts() == {"class0": 3, "class2": 1}
+
+
+def test_a_head_without_means_gives_its_answers_to_the_detector(begin, monkeypatch):
+    session, _ = begin()
+    answers, monitor = [], session.watcher.learner.monitor
+    monkeypatch.setattr(monitor, "update", lambda embedding, means, label: answers.append(label) or STABLE)
+    for number in range(6):
+        session.look_at(frame(number))
+    assert answers == [0, 1, 2, 0, 1, 2]
 
 
 def test_every_event_has_facts_for_json_and_words_in_one_line(begin):

@@ -38,25 +38,23 @@ class CorrectedImages:
     def __init__(self, path: str | os.PathLike, most: int = MOST):
         self.path, self.most = Path(path), most
 
-    def keep(self, content: str | bytes, label: str, suffix: str = ".jpg", image: str = "") -> bool:
+    def keep(self, content: str | bytes | None, label: str, suffix: str = ".jpg", image: str = "") -> bool:
         """Keep an image, a path or the bytes of a file, as one of class `label`; whether that was possible.
 
-        An image that is kept for another class is moved. It is not kept if it has vanished, is another one
-        than `image`, its digest, or is too large, if its class has a name that no folder can have, or if
-        there is no room on the disk.
+        An image that is kept for another class is moved, in any case if that is `image`, its digest. It is
+        not kept if it has vanished, is another one than `image` or too large, if its class has a name that
+        no folder can have, or if there is no room on the disk.
         """
         label = unicodedata.normalize("NFC", label)  # as a delta has it
-        if not self.most or not can_be_folder(label):
-            return False
         with contextlib.suppress(InputError, StorageError, OSError):
-            data = content if isinstance(content, bytes) else read_bytes(content, LARGEST)
-            name = digest_of(data)
-            if len(data) > LARGEST or image not in ("", name):
-                return False
-            if not isinstance(content, bytes):
-                suffix = os.path.splitext(content)[1].lower() or suffix
-            self._write(data, label, name + suffix)
-            return True
+            if self.most and content is not None and can_be_folder(label):
+                data = content if isinstance(content, bytes) else read_bytes(content, LARGEST)
+                if not isinstance(content, bytes):
+                    suffix = os.path.splitext(content)[1].lower() or suffix
+                if len(data) <= LARGEST and image in ("", name := digest_of(data)):
+                    self._write(data, label, name + suffix)
+                    return True
+        self.move(image, label)
         return False
 
     def counts(self) -> Counter:

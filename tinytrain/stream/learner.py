@@ -7,7 +7,6 @@ images in front of it. With a store, a correction is on the medium before `learn
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from tinytrain.base.errors import InputError, StorageError
 from tinytrain.delta.delta import Delta
 from tinytrain.drift.detector import STABLE
 from tinytrain.drift.refit import refitted
+from tinytrain.drift.unlabelled import UnlabelledDrift
 from tinytrain.store import ChangedError, Entry, Place, Start, Store
 from tinytrain.store.journal import FORGET, LEARN, RENAME, UNDO
 from tinytrain.store.journal_replay import in_force, marked, replayed, standing, watched
@@ -25,16 +25,6 @@ from tinytrain.stream.events import Verdict
 # A journal is made a part of its delta at so many entries or bytes, whichever comes first.
 FOLD_ENTRIES, FOLD_BYTES = 256, 2**19
 STATES = 4  # deltas that are held, so that what was learnt last is replaced and taken back as fast as learnt
-
-
-class Monitor(Protocol):
-    """What looks for a change of the stream, such as `tinytrain.drift.unlabelled.UnlabelledDrift`."""
-
-    def update(self, embedding: np.ndarray, centres: np.ndarray | None) -> str:
-        """STABLE or DRIFT after one more embedding; `centres` are the class means if known."""
-
-    def reset(self) -> None:
-        """Begin afresh: the classes are not what they were."""
 
 
 class Learner:
@@ -53,7 +43,7 @@ class Learner:
         delta: Delta,
         store: Store | None = None,
         start: Start | None = None,
-        monitor: Monitor | None = None,
+        monitor: UnlabelledDrift | None = None,
         backend: str = "auto",
     ):
         self.delta, self.store, self.monitor = delta, store, monitor
@@ -77,7 +67,8 @@ class Learner:
         guess = self.delta.class_names[verdict.label]
         drift = STABLE
         if self.monitor is not None:
-            drift = self.monitor.update(embedding, getattr(self.delta.head, "means", None))
+            means = getattr(self.delta.head, "means", None)
+            drift = self.monitor.update(embedding, means, verdict.label)
         return Verdict(None if verdict.refused else guess, guess, verdict, drift, reject)
 
     def learn(

@@ -69,7 +69,7 @@ class Readaptation:
         from tinytrain.stream.readapt import is_enough
 
         kept = self.watcher.kept
-        return kept is not None and is_enough(self.watcher.learner.delta, kept.counts())
+        return kept.most > 0 and is_enough(self.watcher.learner.delta, kept.counts())
 
     @property
     def _right(self) -> list[bool]:

@@ -60,7 +60,7 @@ class Watcher:
     ):
         self.learner = Learner(delta, store, start, UnlabelledDrift(delta.head.embedding_size), backend)
         self.predictor = Predictor(network, delta, backend)
-        self.kept = CorrectedImages(store.kept.path, keep) if store is not None and keep else None
+        self.kept = None if store is None else CorrectedImages(store.kept.path, keep)
         self._recent: OrderedDict[str, RecentImage] = OrderedDict()
         self._since = 0  # how often another delta has come into use
         self._before: tuple[str, Predictor | None] = "", None  # the delta before one on trial
@@ -148,7 +148,7 @@ class Watcher:
         replaced = before is not None and self.learner.reaches(image)
         is_new = before != name and self._learn(key, recent, name, mark)
         seconds = time.monotonic() - start
-        if before != name and self.kept is not None and content is not None:
+        if before != name and self.kept is not None:
             self.kept.keep(content, name, image=image)
         return Learned(key, name, guess, is_new, before == name, seconds, before, replaced)
 
@@ -194,10 +194,11 @@ class Watcher:
 
     def is_on_trial(self) -> bool:
         """Whether the delta in use is on trial. As long as it is, its journal is not read for that."""
-        start = self.learner.start
-        if start is not None and not start.confirmed and self.learner.store.is_confirmed():
+        if self.learner.start is None:
+            return False
+        if not self.learner.start.confirmed and self.learner.store.is_confirmed():
             self.refresh()
-        return self.learner.start is not None and not self.learner.start.confirmed
+        return not self.learner.start.confirmed
 
     def refresh(self) -> None:
         """Go on from what the store holds now. Raises StorageError ``store-changed`` for another network."""
