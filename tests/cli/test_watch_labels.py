@@ -29,7 +29,7 @@ def test_corrections_are_learnt_once_and_known_after_a_restart(made, place, caps
     assert watched(place, *words, *more) == 0
     assert rows(capsys, "correction") == []
     start = Store(place / "store").peek()
-    assert start.delta.class_names == (*CLASSES, "dog") and start.entries == 3 and start.confirmed
+    assert start.delta.class_names == (*CLASSES, "dog") and len(start.journal) == 3 and start.confirmed
     assert watched(place, place / "store", made / "new" / "dog", "--once") == 0
     seen = rows(capsys)
     assert sum(row["best_guess"] == "dog" for row in seen) >= 3

@@ -15,7 +15,7 @@ from tinytrain.delta.file import encode_delta, load_delta
 from tinytrain.store import Store
 from tinytrain.stream import readapt
 from tinytrain.stream import session as sessions
-from tinytrain.stream.readapt import Outcome, is_enough
+from tinytrain.stream.readapt import is_enough
 from tinytrain.stream.readaptation import Readaptation
 from tinytrain.stream.sources import Frame
 
@@ -64,15 +64,15 @@ def test_what_was_trained_again_is_taken_unless_fewer_held_out_images_are_right(
     monkeypatch.setattr(readapt, "adapt", lambda *_, **__: report)
     monkeypatch.setattr(readapt, "_accuracy", lambda *_: next(right))
     files = [(path, name) for name in CLASSES for path in photos(made, name)]
-    outcome = readapt.readapt(None, delta, files)
-    assert (outcome.delta is not None) == taken and outcome.images == 3
+    found, why = readapt.readapt(None, delta, files)
+    assert (found is not None) == taken and why.startswith(f"{after:.0%} of 3 held-out images are right")
 
 
 @pytest.fixture
 def trained(place, monkeypatch):
     """Whatever is trained again is the delta of the beginning, with another report."""
     delta = replace(load_delta(place / "d.safetensors"), report={"policy": "another"})
-    monkeypatch.setattr("tinytrain.stream.readapt.readapt", lambda *_: Outcome(delta, "better"))
+    monkeypatch.setattr("tinytrain.stream.readapt.readapt", lambda *_: (delta, "better"))
     return delta
 
 
@@ -154,7 +154,7 @@ def test_what_another_process_learns_is_neither_overwritten_nor_does_it_end_the_
 
     def while_it_trains(*_):
         learnt_as(other, photos(made, "dog")[1], "ant")
-        return Outcome(trained, "better")
+        return trained, "better"
 
     with monkeypatch.context() as patch:
         patch.setattr("tinytrain.stream.readapt.readapt", while_it_trains)
@@ -248,15 +248,15 @@ def test_a_disk_that_is_full_for_a_moment_stops_no_verdict_and_loses_no_correcti
         session.idle()
     found = capsys.readouterr()
     assert found.err.count("write-failed") == 1 and found.out.count('"verdict"') == 12
-    assert '"correction"' not in found.out and store.peek().entries == 0
+    assert '"correction"' not in found.out and len(store.peek().journal) == 0
     disk.full = False
     for _ in range(sessions.MOST_PAUSES + 1):
         session.correct()
     assert [row["class"] for row in rows(capsys, "correction")] == ["dog"] * 4
-    assert store.peek().entries == 4
+    assert len(store.peek().journal) == 4
     session.correct()
     session.finish()
-    assert store.peek().entries == 4
+    assert len(store.peek().journal) == 4
 
 
 def test_what_could_not_be_learnt_by_the_end_is_said_and_the_next_run_learns_it(made, place, session, capsys):
@@ -268,4 +268,4 @@ def test_what_could_not_be_learnt_by_the_end_is_said_and_the_next_run_learns_it(
     found = capsys.readouterr()
     assert "0 corrections learnt, 1 not learnt" in found.err and found.out.count('"verdict"') == 4
     disk.full = False
-    assert watched(place, *words) == 0 and store.peek().entries == 1
+    assert watched(place, *words) == 0 and len(store.peek().journal) == 1

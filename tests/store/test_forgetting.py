@@ -56,7 +56,9 @@ def test_after_confirm_no_file_of_the_store_knows_the_class_any_more(state, caps
 def test_a_roll_back_before_confirm_restores_everything(state):
     before, learnt = Store(state).peek().delta, Store(state).kept.files()
     assert tt("forget", state, NAME) == 0 and tt("rollback", state) == 0
-    assert Store(state).peek().delta.class_names == before.class_names and Store(state).peek().entries == 3
+    assert (
+        Store(state).peek().delta.class_names == before.class_names and len(Store(state).peek().journal) == 3
+    )
     assert Store(state).kept.files() == learnt
     assert tt("confirm", state) == 0 and Store(state).kept.counts()[NAME] == 3
 
@@ -78,7 +80,7 @@ def test_what_forgets_nothing_leaves_the_way_back(state):
 def test_forgetting_on_a_stream_takes_the_embeddings_out_of_the_journal_at_once(state):
     store = Store(state, "numpy")
     opened(store).forget(NAME)
-    assert store.peek().entries == 0 and len(list(state.glob("*.journal"))) == 0
+    assert len(store.peek().journal) == 0 and len(list(state.glob("*.journal"))) == 0
     store.confirm()
     assert knows(state) == []
 
@@ -90,7 +92,7 @@ def test_a_class_that_was_forgotten_on_a_stream_during_a_trial_goes_with_confirm
     learner = opened(store)
     learner.learn(images(1, 1, 9)[0], NAME, before=images(1, 1, 9)[0])
     learner.forget(NAME)
-    assert store.peek().entries == 2 and NAME in store.before().base.class_names
+    assert len(store.peek().journal) == 2 and NAME in store.before().base.class_names
     assert store.confirm() == store.peek().generation
     assert knows(state) == [] and store.before().delta is None
 

@@ -64,9 +64,9 @@ def test_a_fold_changes_no_bit_and_what_follows_goes_on_from_it(store, head):
         learner.learn(images(3, 1, number)[0], "new")
     before = bits(learner.delta)
     learner.fold()
-    assert bits(learner.delta) == before == bits(store.peek().delta) and store.peek().entries == 0
+    assert bits(learner.delta) == before == bits(store.peek().delta) and len(store.peek().journal) == 0
     learner.learn(images(3, 1, 9)[0], "new")
-    assert bits(opened(store).delta) == bits(learner.delta) and store.peek().entries == 1
+    assert bits(opened(store).delta) == bits(learner.delta) and len(store.peek().journal) == 1
     assert store.peek().confirmed and store.peek().generation == 2
 
 
@@ -219,7 +219,7 @@ def test_a_fold_leaves_a_trial_on_trial_and_a_trial_is_not_folded_by_itself(stor
     assert trial.is_fold_due and store.peek().place == before.place
     store.fold(trial.place, trial.delta)
     after = store.peek()
-    assert bits(after.delta) == bits(before.delta) and after.generation == 3 and after.entries == 0
+    assert bits(after.delta) == bits(before.delta) and after.generation == 3 and len(after.journal) == 0
     assert not after.confirmed and after.starts == before.starts and after.to_beat == before.to_beat
     store.roll_back()
     assert "dill" in store.peek().delta.class_names
@@ -232,7 +232,7 @@ def test_a_trial_that_was_confirmed_meanwhile_is_folded_and_does_not_go_back(sto
     with pytest.raises(StorageError, match="store-changed"):
         store.roll_back(trial.place)
     trial.fold()
-    assert store.peek().entries == 0 and store.peek().generation == 3
+    assert len(store.peek().journal) == 0 and store.peek().generation == 3
 
 
 def test_nothing_is_done_to_a_store_that_has_learnt_something_since(store):

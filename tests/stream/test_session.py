@@ -26,7 +26,6 @@ from tinytrain.stream.events import (
     TakenBack,
     Verdict,
 )
-from tinytrain.stream.readapt import Outcome
 from tinytrain.stream.readaptation import CORRECTIONS
 from tinytrain.stream.session import Session, Settings
 from tinytrain.stream.sources import Frame
@@ -165,7 +164,7 @@ def test_errors_count_over_restarts_and_a_second_label_of_an_image_does_not(begi
 def test_a_drift_of_the_images_is_told_and_leads_to_what_the_settings_say(begin, monkeypatch, mode, told):
     session, said = begin(readapt=mode)
     monkeypatch.setattr(readapt, "is_enough", lambda *_: True)
-    monkeypatch.setattr(readapt, "readapt", lambda *_: Outcome(None, "not better"))
+    monkeypatch.setattr(readapt, "readapt", lambda *_: (None, "not better"))
     for number in range(60):
         session.look_at(frame(number))
     for number in range(60, 100):

@@ -50,10 +50,10 @@ class UnlabelledDrift:
     def update(self, embedding: np.ndarray, centres: np.ndarray | None = None, label: int = 0) -> str:
         """STABLE or DRIFT after one more image.
 
-        `embedding` (d,) is finite, of any length; `centres` (way, d) are means of embeddings of length 1, such as
-        the ``means`` of a linear head, and may get more rows from one image to the next. For a head that has no
-        means, `label` is its answer, and the mean of the stream stands for those of classes: small changes
-        are found later, and images of one class in a row are taken for a drift more often.
+        `embedding` (d,) is finite, of any length; `centres` (way, d) are means of embeddings of length 1, as
+        the ``means`` of a linear head, and may get more rows from one image to the next. For a head that
+        has no means, `label` is its answer, and the mean of the stream stands for those of classes: small
+        changes are found later, and images of one class in a row are taken for a drift more often.
         """
         e = np.asarray(embedding, float)
         e = e / np.sqrt(e @ e + 1e-12)

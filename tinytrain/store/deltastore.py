@@ -60,11 +60,6 @@ class Start:
         """That of `base`."""
         return self.place.slot.generation if self.place else None
 
-    @property
-    def entries(self) -> int:
-        """How many the journal has."""
-        return len(self.journal)
-
 
 class Store:
     """The store in folder `path`; the first commit creates the folder.

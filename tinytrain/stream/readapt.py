@@ -6,7 +6,6 @@ taken where it is clearly better.
 """
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,26 +16,12 @@ from tinytrain.episode.episode import Episode, Images
 from tinytrain.episode.sources import images_of
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
-from tinytrain.pipeline.continual import continued_episode, continued_policy, with_forgotten
+from tinytrain.pipeline.continual import NO_IMAGES, continued_episode, continued_policy, with_forgotten
 from tinytrain.runtime.predict import Predictor
 
 LEAST_IMAGES = 8  # kept, for training to be worth it
 LEAST_OF_CLASS = 2  # of every class, if the delta remembers none
 HELD_OUT = 4  # every so manieth image of a class is held out
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """The `delta` that was trained, None if it is not better; `why` says so in words.
-
-    Of `images` that were held out the old and the new one got fractions `before` and `after` right.
-    """
-
-    delta: Delta | None
-    why: str
-    images: int = 0
-    before: float = 0.0
-    after: float = 0.0
 
 
 def is_enough(delta: Delta, counts: Counter) -> bool:
@@ -47,8 +32,13 @@ def is_enough(delta: Delta, counts: Counter) -> bool:
     return delta.replay is not None or all(known.get(n, 0) >= LEAST_OF_CLASS for n in delta.class_names)
 
 
-def readapt(network: Network, delta: Delta, files: list[tuple[Path, str]], seed: int = 0) -> Outcome:
-    """Adapt to `files` with their classes, and judge the result. `delta` has learnt from all of them."""
+def readapt(
+    network: Network, delta: Delta, files: list[tuple[Path, str]], seed: int = 0
+) -> tuple[Delta | None, str]:
+    """The delta that was adapted to `files` with their classes, None if it is not better, and why.
+
+    `delta` has learnt from all of them.
+    """
     known = [(path, name) for path, name in files if name in delta.class_names]
     held, rest = _divided(known)
     names = delta.class_names
@@ -58,19 +48,18 @@ def readapt(network: Network, delta: Delta, files: list[tuple[Path, str]], seed:
             episode = continued_episode(delta, _images(rest, given), given)
             policy = continued_policy(delta)
         else:
-            nothing = Images(np.zeros(0, np.int32), (), lambda i, size: None)
-            episode, policy = Episode(_images(rest, names), nothing, names), "tinytrain"
+            episode, policy = Episode(_images(rest, names), NO_IMAGES, names), "tinytrain"
         report = with_forgotten(adapt(network, episode, policy=policy, seed=seed), delta)
     except InputError as error:
-        return Outcome(None, str(error))
+        return None, str(error)
     if not report.guard.accepted:
-        return Outcome(None, report.guard.reasons[0].text)
+        return None, report.guard.reasons[0].text
     if not held:
-        return Outcome(None, "no image of a class could be held out to judge by")
+        return None, "no image of a class could be held out to judge by"
     images = _images(held, names)
     before, after = (_accuracy(network, d, images, names) for d in (delta, report.delta))
     why = f"{after:.0%} of {len(held)} held-out images are right, {before:.0%} before"
-    return Outcome(report.delta if after >= before else None, why, len(held), before, after)
+    return report.delta if after >= before else None, why
 
 
 def _divided(files: list[tuple[Path, str]]):

@@ -94,8 +94,7 @@ class Readaptation:
         from tinytrain.stream.readapt import readapt
 
         watcher = self.watcher
-        outcome = readapt(watcher.predictor.network, watcher.learner.delta, watcher.kept.files())
-        return outcome.delta, outcome.why
+        return readapt(watcher.predictor.network, watcher.learner.delta, watcher.kept.files())
 
     def _tried(self, what: str, found: Callable[[], tuple[Delta | None, str]]) -> Readapted:
         """Put the delta that is `found` on trial, and say why it was, or why there is none."""

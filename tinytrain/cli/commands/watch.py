@@ -10,6 +10,7 @@ from pathlib import Path
 from tinytrain.base.answer import with_old_keys
 from tinytrain.base.console import at_least, confidence
 from tinytrain.base.errors import InputError, UsageError, visible
+from tinytrain.base.units import parse_seconds
 from tinytrain.cli.commands.common import (
     DELTA_HELP,
     BackboneOfDelta,
@@ -24,7 +25,6 @@ from tinytrain.stream.events import CUSUM, IMAGES, NONE, Hint, Learned, TakenBac
 
 STDIN = "-"
 WIDEST = 60  # letters of a name of an image in the first column
-LONGEST_WAIT = 86400.0
 DESCRIPTION = (
     "Predict the class of each image as it comes, and learn from corrections at once. With a store, what is "
     "learnt is kept: each correction is appended to a journal, which survives power cuts. In a terminal, a "
@@ -40,17 +40,6 @@ EXAMPLES = """\
   tinytrain watch state/ --command 'ffmpeg -f v4l2 -i /dev/video0 -f mjpeg -'
   find . -name '*.jpg' | tinytrain watch mine.safetensors -
 """
-
-
-def seconds(text: str) -> float:
-    """An argparse type: seconds to wait, at most a day."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.05 <= value <= LONGEST_WAIT:
-        raise UsageError("usage", f"{text!r} is no number of seconds from 0.05 to {LONGEST_WAIT:,.0f}")
-    return value
 
 
 def add_arguments(parser) -> None:
@@ -83,7 +72,7 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument(
         "--every",
-        type=seconds,
+        type=parse_seconds,
         default=1.0,
         metavar="S",
         help="seconds between two looks at a folder, or images of --command",
