@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from commandline import tt
-from watching import backbone, photos, rows, watched
+from watching import backbone, photos, rows, session_of, watched
 
 import tinytrain
+from tinytrain.stream.session import Settings
 
 
 def test_every_image_of_a_folder_has_a_verdict_and_the_end_says_how_many(made, place, capsys):
@@ -82,6 +83,7 @@ def test_what_is_no_image_is_named_and_the_next_one_is_looked_at(made, place, ca
         (("-", "--new"), 2, "usage"),
         (("{new}", "--every", "0"), 2, "usage"),
         (("{new}", "--readapt", "maybe"), 2, "usage"),
+        (("{new}", "--drift", "maybe"), 2, "usage"),
         (("nothing-here",), 3, "file-missing"),
         (("--command", "exit 1", "--once"), 3, "camera-failed"),
         (("{new}", "--once", "--labels", "{new}"), 3, "labels-unreadable"),
@@ -92,6 +94,12 @@ def test_bad_words_end_in_one_line_and_their_own_exit_code(made, place, capsys, 
     assert tt("watch", place / "d.safetensors", *words, *backbone(place), "-q") == exit_code
     lines = [line for line in capsys.readouterr().err.splitlines() if code in line]
     assert len(lines) == 1
+
+
+def test_options_of_a_session_are_those_of_the_command(made, place):
+    words = ("--drift", "cusum", "--readapt", "auto", "--reject", "60%", "--labels", "l.csv")
+    settings = session_of(place, place / "d.safetensors", "new", *words).settings
+    assert settings == Settings(0.6, "l.csv", "new", "cusum", "auto", str(place / "toy.safetensors"))
 
 
 def test_names_come_on_standard_input(made, place, monkeypatch, capsys):

@@ -15,7 +15,8 @@ from toystreams import SIZE, delta_of, entry_bytes, images
 
 from tinytrain import kernels
 from tinytrain.base.errors import InputError, StorageError
-from tinytrain.delta.file import encode_delta
+from tinytrain.base.safetensors import decode
+from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.drift.unlabelled import UnlabelledDrift
 from tinytrain.store import Store
 from tinytrain.stream import learner as learning
@@ -328,6 +329,22 @@ def test_flash_takes_the_bytes_that_are_stated(store, tmp_path):
             learner.fold()
     total = sum((tmp_path / "store" / name).stat().st_size for name in os.listdir(tmp_path / "store"))
     assert total < len(bits(learner.delta)) + learning.FOLD_ENTRIES * (SIZE * 4 + 120) + 5000
+
+
+@each("head", HEADS)
+def test_what_is_learnt_afresh_is_of_the_last_images_and_can_be_kept_and_learnt_on(head):
+    """Classes change their names with the fifth image: of those before, nothing but class `moon` is known."""
+    learner = Learner(delta_of(head=head, few=True), backend="numpy")
+    for number, (label, name) in enumerate([(0, "class0"), (1, "class1"), (4, "sun"), (2, "class2")]):
+        learner.learn(images(label, 1, number)[0], name)
+    learner.rename("sun", "moon")
+    for number in range(12):
+        learner.learn(images(number % 3, 1, 10 + number)[0], f"class{(number + 1) % 3}")
+    learner = Learner(decode_delta(*decode(bits(learner.afresh(12)))), backend="numpy")
+    learner.learn(images(0, 1, 30)[0], "class1")
+    found = [learner.observe(images(label, 1, 40)[0]).guess for label in (0, 1, 2, 4)]
+    assert found == ["class1", "class2", "class0", "moon"]
+    assert Learner(delta_of(head=head), backend="numpy").afresh(12) is None, "nothing was learnt"
 
 
 @pytest.mark.slow
