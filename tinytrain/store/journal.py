@@ -26,6 +26,7 @@ MAX_JOURNAL = 2**22  # bytes; nothing is appended beyond
 LEARN, FORGET, RENAME, UNDO = "learn", "forget", "rename", "undo"
 ACTIONS = (LEARN, FORGET, RENAME, UNDO)
 MAX_MARK = 200
+TEXTS = {"to": "new_name", "mark": "mark", "image": "image", "from": "origin"}  # key in a file -> field
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +78,12 @@ def header(sha256: str) -> bytes:
 
 def framed(entry: Entry, sha256: str, place: int) -> bytes:
     """The bytes of `entry` at byte `place` of the journal of the delta `sha256`."""
-    facts = {"do": entry.action, "class": entry.name, "to": entry.new_name, "mark": entry.mark}
-    facts |= {"image": entry.image, "from": entry.origin, "two": entry.before is not None}
+    facts = {
+        "do": entry.action,
+        "class": entry.name,
+        **{k: getattr(entry, name) for k, name in TEXTS.items()},
+    }
+    facts["two"] = entry.before is not None
     facts = {key: value for key, value in facts.items() if value}
     if entry.right is not None:
         facts["right"] = entry.right
@@ -123,17 +128,9 @@ def _entry(content: bytes, checksum: bytes, sha256: str, place: int) -> Entry:
         facts = json.loads(content[2 : 2 + size])
         values = np.frombuffer(content[2 + size :], "<f4").astype(np.float32)
         both = np.array_split(values, 2) if facts.get("two") else [values, None]
-        entry = Entry(
-            facts["do"],
-            facts["class"],
-            both[0] if len(values) else None,
-            facts.get("to", ""),
-            facts.get("mark", ""),
-            facts.get("image", ""),
-            both[1],
-            facts.get("right"),
-            facts.get("from", ""),
-        )
+        texts = {name: facts.get(key, "") for key, name in TEXTS.items()}
+        learnt = both[0] if len(values) else None
+        entry = Entry(facts["do"], facts["class"], learnt, before=both[1], right=facts.get("right"), **texts)
     except (ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError) as error:
         raise DamagedEntryError("it is not what this version writes") from error
     if not _makes_sense(entry):

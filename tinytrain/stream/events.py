@@ -26,9 +26,13 @@ NAMED_ANYWAY = (
 
 
 class Event:
-    """Anything that is said."""
+    """Anything that is said. `keys` of its facts show its fields."""
 
+    event, keys = "", {"text": "text"}
     is_needed = True  # by who asked for quiet as well
+
+    def facts(self) -> dict:
+        return {"event": self.event, **{key: getattr(self, field) for key, field in self.keys.items()}}
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,8 @@ class Learned(Event):
     head knew and the store held it. `repeated`: it was known already.
     """
 
+    event, keys = "correction", {"image": "key", "class": "name", "new_class": "new"}
+    keys |= {key: key for key in ("before", "replaced", "seconds")}
     key: str
     name: str
     guess: str | None = None
@@ -76,17 +82,6 @@ class Learned(Event):
     seconds: float = 0.0
     before: str | None = None
     replaced: bool = False
-
-    def facts(self) -> dict:
-        return {
-            "event": "correction",
-            "image": self.key,
-            "class": self.name,
-            "new_class": self.new,
-            "before": self.before,
-            "replaced": self.replaced,
-            "seconds": round(self.seconds, 6),
-        }
 
     def words(self, timed: bool = False) -> str:
         took = f" in {1000 * self.seconds:.1f} ms" if timed else ""
@@ -101,13 +96,11 @@ class Learned(Event):
 class TakenBack(Event):
     """Image `key`, "" if that is not known any more, is not of class `before`, but of `name`, if any."""
 
+    event, keys = "undo", {"image": "key", "class": "name", "before": "before"}
     key: str
     name: str | None
     before: str
     seconds: float = 0.0
-
-    def facts(self) -> dict:
-        return {"event": "undo", "image": self.key, "class": self.name, "before": self.before}
 
     def words(self) -> str:
         again = f", it is {visible(self.name)} again" if self.name else ""
@@ -118,14 +111,16 @@ class TakenBack(Event):
 class Drift(Event):
     """The stream has changed, as image `key` shows; it was found in IMAGES or by CUSUM."""
 
+    event, keys = "drift", {"image": "key", "text": "text"}
     key: str
     found: str = IMAGES
 
-    def facts(self) -> dict:
-        return {"event": "drift", "image": self.key, "text": DRIFTS[self.found]}
+    @property
+    def text(self) -> str:
+        return DRIFTS[self.found]
 
     def words(self) -> str:
-        return f"{visible(self.key)}: {DRIFTS[self.found]}"
+        return f"{visible(self.key)}: {self.text}"
 
 
 @dataclass(frozen=True)
@@ -163,10 +158,8 @@ class Failed(Event):
 class Note(Event):
     """What a source of images has to say."""
 
+    event = "note"
     text: str
-
-    def facts(self) -> dict:
-        return {"event": "note", "text": self.text}
 
     def words(self) -> str:
         return self.text
@@ -176,10 +169,8 @@ class Note(Event):
 class Hint(Note):
     """What may help who types."""
 
+    event = "hint"
     is_needed: bool = True
-
-    def facts(self) -> dict:
-        return {"event": "hint", "text": self.text}
 
 
 @dataclass(frozen=True)

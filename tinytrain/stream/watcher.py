@@ -147,7 +147,7 @@ class Watcher:
         before = self.learner.label_of(image)
         replaced = before is not None and self.learner.reaches(image)
         is_new = before != name and self._learn(key, recent, name, mark)
-        seconds = time.monotonic() - start
+        seconds = round(time.monotonic() - start, 6)
         if before != name and self.kept is not None:
             self.kept.keep(content, name, image=image)
         return Learned(key, name, guess, is_new, before == name, seconds, before, replaced)
