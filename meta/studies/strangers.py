@@ -2,6 +2,7 @@
 
     python -m tinytrain.meta.studies.strangers --backbone tinytrain-small --out strangers.jsonl
     python -m tinytrain.meta.studies.strangers --summary --out results/strangers.jsonl
+    python -m tinytrain.meta.studies.strangers --burst 5 --policy none --out bursts.jsonl
 
 Every episode is adapted to, and its delta gives a verdict on images that it never saw: of its classes, of
 other classes of the same pack ("same"), and of the other packs ("other"). An image is refused if the verdict
@@ -12,19 +13,28 @@ would refuse. "Error" is the expected calibration error in ten bins (mean distan
 weighted by predictions; Guo et al., ICML 2017) over all episodes. Adaptations that the guard refused count
 with the head that stands. A run that was stopped goes on where it stopped; --summary prints the figures of a
 log.
+
+With --burst N, each episode is adapted to twice with each of the --heads: to its support images, and to N
+frames of each of these, which are shifted by up to two pixels and have some noise. The table has what the
+second loses or refuses more, in points.
 """
 
 import sys
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import open_dataset, sample_episode
+from tinytrain.datasets.corruptions import noisy
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.delta.delta import Delta
+from tinytrain.episode.episode import Images
 from tinytrain.heads.head import UNCERTAIN, UNKNOWN
+from tinytrain.heads.registry import find_head
 from tinytrain.heads.out_of_distribution import LOST, energy
+from tinytrain.meta.bench.statistics import stratified
 from tinytrain.meta.studies.study import (
     ADAPTS,
     TARGETS,
@@ -33,18 +43,24 @@ from tinytrain.meta.studies.study import (
     by_pack,
     chosen,
     episodes_option,
+    names_option,
+    number,
     numbers,
     option,
     percent,
+    strata,
     table,
     task_options,
+    values_of,
 )
+from tinytrain.policies.own import given_policy
 from tinytrain.runtime.predict import Predictor
 
 OUTSIDE = 2  # classes of a pack that are not in the episode
 BINS = 10
 REJECT = 0.6
 KINDS = ("same", "other")
+SHIFT, NOISE = 2, 4  # of a frame: pixels each way at most, and the deviation of its noise in grey levels
 
 
 def area_under_roc(own: np.ndarray, strangers: np.ndarray) -> float:
@@ -53,14 +69,21 @@ def area_under_roc(own: np.ndarray, strangers: np.ndarray) -> float:
     return float(above + (own[:, None] == strangers).mean() / 2)
 
 
-def run_job(network, dataset: Dataset, args, shots: int, episode: int) -> dict:
-    """What one delta says of images of its classes and of strangers."""
+def run_job(
+    network, dataset: Dataset, args, shots: int, episode: int, head: str = "", frames: int = 1
+) -> dict:
+    """What one delta says of images of its classes and of strangers.
+
+    Without `head` it is the policy's, and each support image comes as so many `frames`.
+    """
     drawn = sample_episode(dataset, args.way + OUTSIDE, shots, args.queries, args.seed, episode)
     sides = (drawn.support, drawn.query)
     support, query = (s.take(np.flatnonzero(s.labels < args.way)) for s in sides)
     outside = drawn.query.take(np.flatnonzero(drawn.query.labels >= args.way))
+    support = in_frames(support, frames, args.seed) if frames > 1 else support
     known = replace(drawn, support=support, query=query, class_names=drawn.class_names[: args.way])
-    report = adapted(network, known, args, episode)
+    policy = given_policy(f"{args.policy}+{head}") if head else None
+    report = adapted(network, known, args, episode, policy)
     delta, predictor = report.delta, Predictor(network, report.delta)
     embedded = {"own": predictor.embed(query), "same": predictor.embed(outside)}
     embedded["other"] = np.concatenate([predictor.embed(i) for i in others(dataset, args, episode)])
@@ -72,6 +95,20 @@ def run_job(network, dataset: Dataset, args, shots: int, episode: int) -> dict:
         row[kind]["at a tenth"] = round(float((scores[kind] < tenth).mean()), 4)
     facts = {"head": delta.head.kind, "accepted": report.guard.accepted, "steps": report.plan.recipe.steps}
     return {**row, "bins": bins(delta.head.probabilities(embedded["own"]), query.labels), **facts}
+
+
+def in_frames(images: Images, frames: int, seed: int) -> Images:
+    """Each of the images as so many `frames` of a burst, which follow each other."""
+
+    def read(i: int, size) -> np.ndarray:
+        image = images.read(i // frames, size)
+        rng = rng_for(seed, "frame", images.names[i // frames], i % frames)
+        wider = np.pad(image, ((SHIFT, SHIFT), (SHIFT, SHIFT), (0, 0)), "edge")
+        top, left = rng.integers(2 * SHIFT + 1, size=2)
+        return noisy(wider[top : top + image.shape[0], left : left + image.shape[1]], rng, NOISE)
+
+    names = tuple(f"{name}, frame {k}" for name in images.names for k in range(frames))
+    return Images(np.repeat(images.labels, frames), names, read)
 
 
 def others(dataset: Dataset, args, episode: int):
@@ -120,8 +157,13 @@ def calibration_error(rows: list[dict]) -> tuple[float, float, float]:
 def jobs(args) -> list[dict]:
     """Every pack gets as many episodes with each number of shots, in the order in which they are run."""
     packs = args.packs.split(",")
+    bursts = [{"head": h, "frames": n} for h in args.heads.split(",") for n in (1, args.burst)]
     return [
-        {"pack": p, "shots": k, "episode": e} for e in range(args.episodes) for k in args.shots for p in packs
+        {"pack": p, "shots": k, "episode": e, **more}
+        for e in range(args.episodes)
+        for k in args.shots
+        for p in packs
+        for more in (bursts if args.burst else [{}])
     ]
 
 
@@ -129,16 +171,43 @@ HEADER = (
     "shots", "pack", "episodes", "accuracy", "confidence", "error", "own lost", "uncertain", "strangers",
     "area", "refused", "if a tenth is lost", "by 60 %", "own below 60 %",
 )  # fmt: skip
+BURSTS = ("head", "shots", "episodes", "own lost", "own lost by bursts", "same", "other")
 
 
 def summary(rows: list[dict]) -> list[str]:
-    """A line for each number of shots, pack and kind of stranger, and for all packs together."""
+    """A line for each number of shots, pack and kind of stranger, and for all packs together.
+
+    Of bursts a line for each head and number of shots.
+    """
+    if "frames" in rows[0]:
+        lines = product(values_of(rows, "head"), values_of(rows, "shots"))
+        return table(BURSTS, [_burst_line(rows, *of) for of in lines])
     lines = []
     for shots in sorted({row["shots"] for row in rows}, reverse=True):
         for pack, mine in by_pack(chosen(rows, shots=shots)):
             kinds = [(kind,) for kind in KINDS] + ([KINDS] if pack == "all" else [])
             lines += [(str(shots), pack, *_line(mine, some)) for some in kinds]
     return table(HEADER, lines)
+
+
+def _burst_line(rows: list[dict], head: str, shots: int) -> tuple[str, ...]:
+    """Percentage of own images lost with photographs, and how many points more are refused with bursts."""
+    found = {(r["pack"], r["episode"], r["frames"] > 1): r for r in chosen(rows, head=head, shots=shots)}
+    pairs = [
+        {"pack": pack, "single": single, "burst": found[pack, k, True]}
+        for (pack, k, burst), single in found.items()
+        if not burst and (pack, k, True) in found
+    ]
+
+    def refused(pair: dict, frames: str, kind: str) -> float:
+        return 100 * pair[frames][kind]["refused"] / pair[frames][kind]["n"]
+
+    lost = stratified(strata(pairs, lambda pair: refused(pair, "single", "own")))
+    more = (
+        stratified(strata(pairs, lambda p, k=kind: refused(p, "burst", k) - refused(p, "single", k)))
+        for kind in ("own", *KINDS)
+    )
+    return head, str(shots), str(len(pairs)), lost.text(), *(interval.text(signed=True) for interval in more)
 
 
 def _line(rows: list[dict], kinds: tuple[str, ...]) -> tuple[str, ...]:
@@ -161,6 +230,8 @@ def _line(rows: list[dict], kinds: tuple[str, ...]) -> tuple[str, ...]:
 
 OPTIONS = (
     *ADAPTS,
+    number("--burst", None, "frames of each support image, beside its photograph", least=2),
+    names_option("--heads", "lda,cosine,knn,oselm-ae", "with --burst, with commas", find_head),
     episodes_option(24, "per pack and number of shots"),
     option("--shots", "5,1", "comma-separated", type=numbers),
     *(o for o in task_options(queries=8, seed=27) if o[0] != "--shots"),
