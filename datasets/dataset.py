@@ -73,6 +73,16 @@ class Dataset:
             read=partial(read_chosen, self.read, indices),
         )
 
+    def take(self, rows: np.ndarray) -> "Dataset":
+        """The images at the indices `rows` alone, in that order. All classes stay."""
+        return replace(
+            self,
+            labels=self.labels[rows],
+            names=Made(len(rows), lambda i: self.names[int(rows[i])]),
+            read=partial(read_chosen, self.read, rows),
+            groups=None if self.groups is None else self.groups[rows],
+        )
+
 
 class Made(Sequence):
     """A sequence of `n` values that are made when they are asked for: names of millions of images."""
@@ -94,12 +104,9 @@ def subset(dataset: Dataset, classes: Sequence[int], name: str | None = None) ->
     rows = np.concatenate([dataset.by_class[c] for c in classes])
     sizes = [len(dataset.by_class[c]) for c in classes]
     return replace(
-        dataset,
+        dataset.take(rows),
         name=name or dataset.name,
         labels=np.repeat(np.arange(len(classes), dtype=np.int32), sizes),
         class_names=tuple(dataset.class_names[c] for c in classes),
-        names=Made(len(rows), lambda i: dataset.names[int(rows[i])]),
-        read=partial(read_chosen, dataset.read, rows),
-        groups=None if dataset.groups is None else dataset.groups[rows],
         families=None if dataset.families is None else dataset.families[list(classes)],
     )

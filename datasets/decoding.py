@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.progress import Progress, silent
 from tinytrain.datasets.dataset import Dataset, Provenance
 from tinytrain.datasets.folder import late
-from tinytrain.episode.episode import Episode, Images, read_chosen
+from tinytrain.episode.episode import Episode, Images
 from tinytrain.episode.holding import hold
 
 
@@ -57,17 +56,10 @@ def all_decoded(
 def _without(dataset: Dataset, broken: dict[str, str]) -> Dataset:
     """`dataset` without the `broken` images. Raises InputError if a class has no others."""
     good = np.array([name not in broken for name in dataset.names])
-    kept = np.flatnonzero(good)
     for c, indices in enumerate(dataset.by_class):
         if len(indices) and not good[indices].any():
             reason = broken[dataset.names[indices[0]]]
             raise InputError(
                 "too-few-images", f"class {dataset.class_names[c]!r} has 0 usable images: {reason}"
             )
-    return replace(
-        dataset,
-        labels=dataset.labels[kept],
-        names=tuple(dataset.names[i] for i in kept),
-        read=partial(read_chosen, dataset.read, kept),
-        groups=None if dataset.groups is None else dataset.groups[kept],
-    )
+    return dataset.take(np.flatnonzero(good))

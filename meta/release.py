@@ -22,8 +22,8 @@ from tinytrain.base.errors import StorageError
 from tinytrain.base.files import write_bytes
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.datasets.calibration import calibration_images
-from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.episode import run_episode
+from tinytrain.meta.bench.sampler import Entry
 from tinytrain.meta.bench.statistics import Interval, mean_interval
 from tinytrain.network.file import load_network, save_network
 from tinytrain.network.network import Network

@@ -22,7 +22,7 @@ SOURCES = {
         "report/content.py",
     ),
     "tinytrain.datasets": ("**/*.py",),
-    "tinytrain.meta.bench": ("entry.py", "sampler.py", "episode.py", "accounting.py"),
+    "tinytrain.meta.bench": ("sampler.py", "episode.py", "accounting.py"),
 }  # fmt: skip
 WITHOUT_FOLDERS = ("compile_cache", "onnx")
 WITHOUT = (

@@ -12,9 +12,8 @@ from tinytrain.kernels.compile_cache.facts import portable
 from tinytrain.meta.bench.accounting import PUBLISHED_BATCH, memory_at_batch
 from tinytrain.meta.bench.checks import require_apart
 from tinytrain.meta.bench.codehash import code_hash
-from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.jobs import Job
-from tinytrain.meta.bench.sampler import decoded
+from tinytrain.meta.bench.sampler import Entry, decoded
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.recipe import Update

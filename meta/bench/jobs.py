@@ -6,10 +6,8 @@ from dataclasses import dataclass, replace
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import InputError
 from tinytrain.meta.bench.codehash import code_hash
-from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.matrix import Cell, Matrix
-from tinytrain.meta.bench.sampler import Sampler
-from tinytrain.meta.bench.seeds import seeds
+from tinytrain.meta.bench.sampler import Entry, Sampler, seeds
 
 
 @dataclass(frozen=True)

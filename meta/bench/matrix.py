@@ -2,7 +2,7 @@
 # ruff: noqa: RUF009 - `of` makes a dataclass field
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,9 +10,8 @@ from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.schema import WrongError, count, list_of, named, number, of, parsed, table, text
 from tinytrain.base.units import parse_bytes, parse_fraction
 from tinytrain.base.yaml_file import read_yaml
-from tinytrain.meta.bench.entry import DEFAULT_MACS, DEFAULT_MEMORY, Entry
 from tinytrain.meta.bench.rates import load_rates
-from tinytrain.meta.bench.sampler import Sampler
+from tinytrain.meta.bench.sampler import DEFAULT_MACS, DEFAULT_MEMORY, Entry, Sampler
 from tinytrain.policies.own import pinned
 
 FOLDER = Path(__file__).parent / "matrices"
@@ -132,56 +131,31 @@ def load_matrix(path: str | os.PathLike) -> tuple[Matrix, dict[str, float]]:
     shipped = FOLDER / f"{os.fspath(path)}.yaml"
     found = shipped if os.sep not in os.fspath(path) and shipped.is_file() else Path(path)
     matrix = parsed(table(Matrix), read_yaml(found, "bad-value"), str(found), "bad-value")
-    _check_names(matrix, found)
-    _check_targets(matrix, found)
-    _check_rates(matrix, found)
-    _check_starts(matrix, found)
+    for wrong in _contradictions(matrix):
+        raise InputError("bad-value", f"{found}: {wrong}")
     rates = found.parent / matrix.rates if matrix.rates else None
     return matrix, load_rates(rates) if rates and rates.is_file() else {}
 
 
-def _check_names(matrix: Matrix, source: Path) -> None:
-    """A row of `policies` or `backbones` that no cell names would change nothing: its name is mistyped."""
-    of_tuning = (matrix.tuning.backbone,) if matrix.tuning else ()
-    for what, rows, used in (
-        ("policies", matrix.policies, matrix.labels),
-        ("backbones", matrix.backbones, tuple(dict.fromkeys((*matrix.run_backbones, *of_tuning)))),
-    ):
+def _contradictions(matrix: Matrix) -> Iterator[str]:
+    """What its rows say of each other that cannot be, with what to take instead."""
+    tuning, labels, run = matrix.tuning, matrix.labels, matrix.run_backbones
+    # A row of `policies` or `backbones` that no cell names would change nothing: its name is mistyped.
+    of_tuning = (tuning.backbone,) if tuning else ()
+    backbones = tuple(dict.fromkeys((*run, *of_tuning)))
+    names = {"policies": (matrix.policies, labels), "backbones": (matrix.backbones, backbones)}
+    for what, (rows, used) in names.items():
         for name in rows:
             if name not in used:
-                raise InputError(
-                    "bad-value",
-                    f"{source}: {what}.{name} is in none of the {len(matrix.cells)} cells; take one of "
-                    f"{', '.join(used)}",
-                )
-
-
-def _check_targets(matrix: Matrix, source: Path) -> None:
+                count = len(matrix.cells)
+                yield f"{what}.{name} is in none of the {count} cells; take one of {', '.join(used)}"
     targets = {pack for cell in matrix.cells for pack in cell.packs}
-    if both := targets.intersection(matrix.tuning.packs if matrix.tuning else ()):
-        raise InputError(
-            "bad-value",
-            f"{source}: {min(both)} of tuning.packs is one of the {len(targets)} targets; take another",
-        )
-
-
-def _check_starts(matrix: Matrix, source: Path) -> None:
-    """A backbone is compared with one that is run as well."""
-    run = matrix.run_backbones
+    if both := targets.intersection(tuning.packs if tuning else ()):
+        yield f"{min(both)} of tuning.packs is one of the {len(targets)} targets; take another"
+    for label, row in matrix.policies.items():
+        if row.rate_of and (row.rate_of not in labels or matrix.settings(row.rate_of).rate_of):
+            one = f"take one of the {len(labels)} labels that is tuned itself"
+            yield f"policies.{label}.rate_of is {row.rate_of!r}; {one}"
     for name, start in matrix.starts.items():
         if start not in run:
-            raise InputError(
-                "bad-value",
-                f"{source}: backbones.{name}.trained_from is {start!r}; take one of {', '.join(run)}",
-            )
-
-
-def _check_rates(matrix: Matrix, source: Path) -> None:
-    """A label takes its rates from one that has its own."""
-    for label, row in matrix.policies.items():
-        if row.rate_of and (row.rate_of not in matrix.labels or matrix.settings(row.rate_of).rate_of):
-            raise InputError(
-                "bad-value",
-                f"{source}: policies.{label}.rate_of is {row.rate_of!r}; "
-                f"take one of the {len(matrix.labels)} labels that is tuned itself",
-            )
+            yield f"backbones.{name}.trained_from is {start!r}; take one of {', '.join(run)}"

@@ -6,6 +6,9 @@ from dataclasses import replace
 from tinytrain.base.errors import UsageError
 from tinytrain.meta.bench.matrix import Matrix
 
+UNKNOWN = "{} has no {!r} in its {} {}: {}"
+LOST = "{} has {!r} in no cell with the others that are asked for; leave it out or take another matrix"
+
 
 def narrowed(
     matrix: Matrix,
@@ -29,22 +32,13 @@ def narrowed(
         )
         if kept.backbones and kept.packs and kept.policies:
             cells.append(kept)
-    wanted = (("backbones", backbones), ("packs", packs), ("policies", policies))
-    for what, asked in wanted:
-        known = {name for cell in matrix.cells for name in getattr(cell, what)}
-        if unknown := [name for name in asked or () if name not in known]:
-            raise UsageError(
-                "unknown-name",
-                f"{matrix.name} has no {unknown[0]!r} in its {len(known)} {what}: {', '.join(sorted(known))}",
-            )
-    for what, asked in wanted:
-        left = {name for cell in cells for name in getattr(cell, what)}
-        if lost := [name for name in asked or () if name not in left]:
-            raise UsageError(
-                "unknown-name",
-                f"{matrix.name} has {lost[0]!r} in no cell with the others that are asked for; "
-                "leave it out or take another matrix",
-            )
+    wanted = {"backbones": backbones, "packs": packs, "policies": policies}
+    for some, text in ((matrix.cells, UNKNOWN), (cells, LOST)):
+        for what, asked in wanted.items():
+            known = sorted({name for cell in some for name in getattr(cell, what)})
+            if lost := [name for name in asked or () if name not in known]:
+                told = text.format(matrix.name, lost[0], len(known), what, ", ".join(known))
+                raise UsageError("unknown-name", told)
     return replace(matrix, cells=tuple(cells))
 
 

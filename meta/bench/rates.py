@@ -1,5 +1,6 @@
 """Tuned learning rates in a small file: what every policy takes, and what every factor gave."""
 
+import json
 import os
 from dataclasses import asdict, dataclass, field
 
@@ -64,11 +65,5 @@ def load_rates(path: str | os.PathLike) -> dict[str, float]:
 
 def save_rates(path: str | os.PathLike, rates: Rates) -> None:
     """Raises StorageError; the old file then stays."""
-    write_bytes(path, yaml.safe_dump(_plain(asdict(rates)), sort_keys=False).encode())
-
-
-def _plain(value):
-    """YAML has no tuples."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, tuple) else value
+    content = json.loads(json.dumps(asdict(rates)))  # YAML has no tuples
+    write_bytes(path, yaml.safe_dump(content, sort_keys=False).encode())

@@ -3,11 +3,12 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.episode import run_job
 from tinytrain.meta.bench.jobs import Job, count_runs
 from tinytrain.meta.bench.parallel import map_jobs
+from tinytrain.meta.bench.sampler import Entry
 from tinytrain.meta.run_log import Log
 from tinytrain.pipeline.warmup import warm_up
 
@@ -33,43 +34,31 @@ def run_jobs(jobs: list[Job], log: Log, workers: Workers, progress: Progress) ->
     return done
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """Runs that take about as long as each other."""
 
+    label: str
     backbone: str
     sampler: str
-    label: str
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """`runs` that are left of a kind, and seconds that one takes."""
-
-    kind: Kind
-    runs: int
-    seconds: float
-
-    @property
-    def total(self) -> float:
-        return self.runs * self.seconds
 
 
 def _kind(job: Job, entry: Entry) -> Kind:
-    return Kind(job.backbone.name, job.sampler.name, entry.label)
+    return Kind(*map(job.identity(entry).get, Kind._fields))
 
 
 def recorded_seconds(records: Iterable[dict]) -> dict[Kind, float]:
     """Mean wall time of the records of each kind."""
     seconds = defaultdict(list)
     for record in records:
-        kind = Kind(record["backbone"], record["sampler"], record["label"])
-        seconds[kind].append(record["seconds"]["wall"])
+        seconds[Kind(*map(record.get, Kind._fields))].append(record["seconds"]["wall"])
     return {kind: sum(walls) / len(walls) for kind, walls in seconds.items()}
 
 
-def estimate(jobs: list[Job], log: Log, progress: Progress) -> list[Estimate]:
-    """Seconds for every kind in `jobs`: as recorded in the log, else of one run, which then is in the log."""
+def estimate(jobs: list[Job], log: Log, progress: Progress) -> dict[Kind, tuple[int, float]]:
+    """For every kind in `jobs` the runs that are left, and the seconds that one takes.
+
+    These are as recorded in the log, else of one run, which then is in the log.
+    """
     known = recorded_seconds(log.rows)
     left: dict[Kind, int] = defaultdict(int)
     missing: dict[Kind, Job] = {}
@@ -86,4 +75,4 @@ def estimate(jobs: list[Job], log: Log, progress: Progress) -> list[Estimate]:
         left[_kind(job, job.entries[0])] -= 1
         progress("measuring", number, len(missing), None)
     known = recorded_seconds(log.rows)
-    return [Estimate(kind, runs, known[kind]) for kind, runs in left.items()]
+    return {kind: (runs, known[kind]) for kind, runs in left.items()}

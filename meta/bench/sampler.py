@@ -1,11 +1,43 @@
-"""How the episodes of a comparison are drawn, as data."""
+"""What the runs of a comparison are, as data: policies with their limits, and how episodes are drawn."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from tinytrain.base.errors import UsageError
 from tinytrain.base.schema import choice, count, of
 from tinytrain.datasets import Dataset, sample_episode, sample_meta_dataset_episode
 from tinytrain.episode.episode import Episode
 from tinytrain.network.network import Network
+from tinytrain.plan.budget import Budget
+
+DEFAULT_MEMORY, DEFAULT_MACS = Budget().memory, Budget().macs
+SEEDS = Path(__file__).with_name("seeds.txt")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`policy` under a `label`; `rate_scale` multiplies its learning rates, the rest is its budget."""
+
+    label: str
+    policy: str
+    rate_scale: float = 1.0
+    memory: int = DEFAULT_MEMORY
+    macs: float = DEFAULT_MACS
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.memory, self.macs)
+
+
+def seeds(count: int) -> tuple[int, ...]:
+    """The first `count` published seeds: episode k of every comparison is drawn and adapted with number k.
+
+    Raises UsageError if the list is shorter.
+    """
+    known = SEEDS.read_text(encoding="ascii").split()
+    if count > len(known):
+        raise UsageError("usage", f"{count} episodes asked for; the list has {len(known)} seeds")
+    return tuple(int(seed) for seed in known[:count])
 
 
 @dataclass(frozen=True)

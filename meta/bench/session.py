@@ -11,7 +11,7 @@ from tinytrain.meta.bench.narrow import narrowed
 from tinytrain.meta.bench.parallel import BACKENDS
 from tinytrain.meta.bench.rates import Rates, load_rates, save_rates
 from tinytrain.meta.bench.record import checked, key_of, keys_of
-from tinytrain.meta.bench.run import Estimate, Workers, estimate, run_jobs
+from tinytrain.meta.bench.run import Kind, Workers, estimate, run_jobs
 from tinytrain.meta.run_log import Log, opened
 from tinytrain.policies.own import given_policy
 
@@ -108,19 +108,15 @@ def _run(left: list[Job], jobs: list[Job], log: Log, crew: Workers, line: Progre
     return run_jobs(left, log, crew, line)
 
 
-def _estimated(found: list[Estimate], jobs: int) -> tuple[dict, str]:
-    total = sum(row.total for row in found) / jobs
-    rows = sorted(found, key=lambda row: -row.total)
+def _estimated(found: dict[Kind, tuple[int, float]], jobs: int) -> tuple[dict, str]:
+    rows = [{**kind._asdict(), "runs": n, "seconds_each": seconds} for kind, (n, seconds) in found.items()]
+    rows.sort(key=lambda row: -row["runs"] * row["seconds_each"])
     lines = [
-        f"{row.total / 60:8.1f} min  {row.runs:>6} x {row.seconds:6.2f} s  {row.kind.label}, "
-        f"{row.kind.backbone}, {row.kind.sampler}"
+        "{:8.1f} min  {runs:>6} x {seconds_each:6.2f} s  {label}, {backbone}, {sampler}".format(
+            row["runs"] * row["seconds_each"] / 60, **row
+        )
         for row in rows
     ]
-    runs = sum(row.runs for row in found)
+    runs, total = sum(row["runs"] for row in rows), sum(r["runs"] * r["seconds_each"] for r in rows) / jobs
     lines.append(f"{runs} runs are left: {total / 3600:.2f} h on {jobs} process{'es' if jobs > 1 else ''}")
-    kinds = [
-        {"label": r.kind.label, "backbone": r.kind.backbone, "sampler": r.kind.sampler, "runs": r.runs,
-         "seconds_each": r.seconds}
-        for r in rows
-    ]  # fmt: skip
-    return {"runs": runs, "seconds": total, "jobs": jobs, "kinds": kinds}, "\n".join(lines)
+    return {"runs": runs, "seconds": total, "jobs": jobs, "kinds": rows}, "\n".join(lines)

@@ -9,7 +9,7 @@ clear of zero: with few episodes the highest of several means is mostly luck.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from tinytrain.base.errors import UsageError
 from tinytrain.meta.bench.matrix import Cell, Matrix
@@ -116,13 +116,7 @@ def extended(grids: Grids, found: Rates) -> dict[str, tuple[float, ...]]:
 
 def facts(rates: Rates) -> dict:
     """The rates as JSON values."""
-    return {
-        "grid": list(rates.grid),
-        "policies": {
-            label: {"scale": row.scale, "best": row.best, "edge": row.edge, "accuracy": list(row.accuracy)}
-            for label, row in rates.policies.items()
-        },
-    }
+    return {name: asdict(rates)[name] for name in ("grid", "policies")}
 
 
 def table(rates: Rates) -> str:

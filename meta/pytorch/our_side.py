@@ -1,7 +1,5 @@
 """What is timed on our side: the engine with nothing frozen, and the default policy's adaptation."""
 
-from copy import copy
-
 import numpy as np
 
 from tinytrain import kernels
@@ -9,7 +7,6 @@ from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode.episode import Episode
 from tinytrain.meta.bench.sampler import decoded
-from tinytrain.meta.pytorch.timing import KernelRow, kernel_table
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources, Update
@@ -18,7 +15,6 @@ from tinytrain.program.compile import compile_training
 from tinytrain.program.segments import SegmentBank
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
-from tinytrain.runtime.bound_unit import BoundUnit
 from tinytrain.runtime.schedule import sampled_items, step_items
 from tinytrain.runtime.session import augmentation_of
 from tinytrain.runtime.stage_runner import Source
@@ -67,10 +63,6 @@ class Whole:
         self.out = np.empty((COUNT, network.embedding_size), np.float32)
         self.trainer.grad[:] = rng_for(0, "gradient").standard_normal(self.trainer.grad.shape)
 
-    def load(self) -> None:
-        """The first images and embedding gradients into the first unit, for whoever runs its segments."""
-        self.trainer.backward(self.items[: self.trainer.resources.micro], range(COUNT))
-
     def forward(self, count: int = COUNT) -> np.ndarray:
         self.trainer.embed(self.items[:count], self.out[:count])
         return self.out
@@ -88,19 +80,6 @@ class Whole:
         for gradient in gradients[1:]:
             self.trainer.kernels.accumulate(gradients[0], gradient)
         return gradients[0]
-
-    def kernels(self, repeats: int) -> dict[str, list[KernelRow]]:
-        """Time and rate per kind of kernel of a forward pass, and of a forward and backward pass."""
-        units, micro = self.program.units, self.trainer.resources.micro
-        bind = copy(self.trainer.bind)
-        bind.segment, bind.bound = bind.calls, {}  # each call by itself
-        self.load()
-        found = {}
-        for kind in ("embed", "backward"):
-            bound, _ = BoundUnit(bind, units[kind][0], (kind,), micro).segments[kind, micro]
-            segment = self.program.segments[kind, micro]
-            found[f"{kind} {micro}"] = kernel_table(bound, segment.calls, repeats)
-        return found
 
 
 def schedule_of(plan, labels: np.ndarray, seed: int = 0) -> list[tuple[list[int], list[int]]]:

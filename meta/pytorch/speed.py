@@ -23,19 +23,19 @@ from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.base.files import write_bytes
 from tinytrain.kernels.blas import library
-from tinytrain.meta.pytorch import mac_counts as executed
-from tinytrain.meta.pytorch.comparison import Row, compare
-from tinytrain.meta.pytorch.our_side import COUNT, MICRO, Whole, images_of, support_episode, variants
-from tinytrain.meta.pytorch.timing import Timing, in_turn, kernel_lines, matmul_ceiling
+from tinytrain.meta.pytorch.our_side import COUNT, Whole, images_of, support_episode, variants
+from tinytrain.meta.pytorch.timing import Row, Timing, in_turn
 from tinytrain.meta.studies.study import numbers
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
-from tinytrain.plan.costs import cut_layer, full_backward_macs
-from tinytrain.report.content import executed_macs
+from tinytrain.plan.costs import cut_layer
 from tinytrain.runtime.device import Device
 
 CASES = ("a", "b", "c1", "c2")
 BOTH = "features + training"
+# Rows of adaptations: the case, and the part of an adaptation that is compared.
+ADAPTATIONS = {"c1": ("c1", "total"), "c2": ("c2", BOTH), "c2: training alone": ("c2", "training")}
+ROLES = {"c1": "PyTorch", "c2": "PyTorch"}
 AGREE = 1e-3  # largest relative difference between the sides
 NO_TORCH = "PyTorch is not installed: this engine is timed alone, all comparisons are skipped"
 
@@ -76,15 +76,18 @@ class Benchmark:
                 raise SystemExit(f"the sides disagree on {what} by {value:.1e}: nothing is timed")
         return found
 
+    def compared(self, name: str, threads: int, ours: dict, theirs: dict, repeats: int) -> Row:
+        sides = {("ours", how): work for how, work in ours.items()}
+        sides |= {("PyTorch", how): work for how, work in theirs.items()}
+        return Row.of(name, threads, in_turn(sides, repeats))
+
     def a(self, threads: int) -> list[Row]:
         single, many = Whole(self.network, self.episode, 1, 1), variants(self.network, self.episode, threads)
         rows = []
         for count, wholes in ((1, {"": single}), (COUNT, many)):
-            ours = {how: lambda w=whole, n=count: w.forward(n) for how, whole in wholes.items()}
+            ours = {how: partial(whole.forward, count) for how, whole in wholes.items()}
             theirs = {n: self.reference.forward(t, self.images[:count]) for n, t in self.references().items()}
-            macs = {"ours": executed.passes(single.program, "embed", count)}
-            macs["PyTorch"] = count * self.network.macs
-            rows.append(compare(f"a: batch {count}", threads, self.repeats, ours, theirs, macs))
+            rows.append(self.compared(f"a: batch {count}", threads, ours, theirs, self.repeats))
         return rows
 
     def b(self, threads: int) -> list[Row]:
@@ -94,29 +97,23 @@ class Benchmark:
         theirs = {
             n: self.reference.forward_backward(t, self.images, gradient) for n, t in self.references().items()
         }
-        first = self.network.layers[0].macs
-        macs = {"ours": executed.passes(next(iter(wholes.values())).program, "backward", COUNT)}
-        macs["PyTorch"] = COUNT * (self.network.macs + full_backward_macs(self.network) - first)
-        return [compare("b", threads, max(3, self.repeats // 2), ours, theirs, macs)]
+        return [self.compared("b", threads, ours, theirs, max(3, self.repeats // 2))]
 
     def c(self, threads: int, wanted: list[str]) -> list[Row]:
         """Whole adaptations by the default policy, whose plan is what PyTorch trains, too."""
-        result = self._adapt(threads)
-        sides = {"ours": lambda: with_sum(self._adapt(threads).ran.seconds)}
-        how = {"ours": plan_text(result.program)}
-        rivals = {"c1": {}, "c2": {}}
+        program = self._adapt(threads).program
+        sides = {("ours", plan_text(program)): lambda: with_sum(self._adapt(threads).ran.seconds)}
         if self.reference:
-            task = self.training.Task(self.network, self.episode, self.images, result.program)
-            rivals["c1"] = {name: partial(task.plainly, name) for name in self.formats}
-            rivals["c2"] = {name: lambda n=name: with_sum(task.cached(n)) for name in self.formats}
-        sides |= {(case, name): work for case in wanted for name, work in rivals[case].items()}
+            task = self.training.Task(self.network, self.episode, self.images, program)
+            works = {"c1": task.plainly, "c2": lambda name: with_sum(task.cached(name))}
+            sides |= {(case, name): partial(works[case], name) for case in wanted for name in self.formats}
         times = in_turn(sides, max(3, self.repeats // 5))
-        self.parts[threads] = times["ours"]
-        parts = {"c1": [("c1", "total")], "c2": [("c2", BOTH), ("c2: training alone", "training")]}
+        ((_, self.parts[threads]), *_) = times.items()
         return [
-            adaptation_row(name, part, threads, times, case, result, how)
-            for case in wanted
-            for name, part in parts[case]
+            Row.of(name, threads, {(ROLES.get(s, s), v): t for (s, v), t in times.items() if s in of}, part)
+            for name, (case, part) in ADAPTATIONS.items()
+            if case in wanted
+            for of in [("ours", case)]
         ]
 
     def run(self, cases: list[str], threads: int) -> list[Row]:
@@ -125,9 +122,6 @@ class Benchmark:
         rows = [row for case in ("a", "b") if case in cases for row in getattr(self, case)(threads)]
         adaptations = [case for case in ("c1", "c2") if case in cases]
         return rows + (self.c(threads, adaptations) if adaptations else [])
-
-    def kernels(self) -> dict[str, list]:
-        return Whole(self.network, self.episode, MICRO[1], 1).kernels(2 * self.repeats)
 
     def _adapt(self, threads: int):
         return adapt(self.network, self.episode, device=Device(threads=threads))
@@ -143,28 +137,6 @@ def plan_text(program) -> str:
 
 def with_sum(seconds: dict[str, float]) -> dict[str, float]:
     return {**seconds, BOTH: seconds["features"] + seconds["training"]}
-
-
-def adaptation_row(name, part, threads, times, case, result, how) -> Row:
-    """Row of one part of an adaptation: all of it, what PyTorch does too, or training alone."""
-    theirs = {key[1]: t[part] for key, t in times.items() if key[0] == case}
-    seconds, how, slower = {"ours": times["ours"][part]}, dict(how), {}
-    if theirs:
-        how["PyTorch"] = min(theirs, key=lambda name: theirs[name].minimum)
-        seconds["PyTorch"] = theirs[how["PyTorch"]]
-        slower = {f"PyTorch {name}": t for name, t in theirs.items() if name != how["PyTorch"]}
-    return Row(name, threads, seconds, adaptation_macs(part, result), how, slower)
-
-
-def adaptation_macs(part: str, result) -> dict[str, int]:
-    program, recipe = result.program, result.program.recipe
-    network, start = program.network, program.purpose.start
-    ours = executed_macs(program, result.scores)
-    if part == "total":
-        return {"ours": sum(ours.values()), "PyTorch": executed.torch_plain(network, recipe, COUNT)}
-    filling = ours["features"] if part == BOTH else 0
-    cached = executed.torch_cached(network, recipe, COUNT, start)
-    return {"ours": ours["training"] + filling, "PyTorch": cached + filling}
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -198,32 +170,24 @@ def measure(options, show: Callable[[str], None]) -> dict:
     differences = bench.check()
     show("; ".join(f"{what} agree to {value:.0e}" for what, value in differences.items()))
     with threadpool_limits(limits=1, user_api="blas"):
-        ceiling = matmul_ceiling()
         products = library() or {}
-        show(f"numpy's products: {kernels_of(products)}, {ceiling / 1e9:.0f} GMAC/s of one thread at best")
-        show(
-            f"{'':<25}{'ours ms (median)':>23}{'PyTorch ms (median)':>23}    ratio          CPU  MACs of both"
-        )
+        show(f"numpy's products: {kernels_of(products)}")
+        show(f"{'':<25}{'ours ms (median)':>23}{'PyTorch ms (median)':>23}    ratio      CPU")
         rows = []
         for threads in options.threads:
             for row in bench.run(options.only, threads):
                 rows.append(row)
                 show(row.line())
-        tables = bench.kernels()
     for threads, parts in bench.parts.items():
         text = ", ".join(f"{part} {t.minimum:.3f}" for part, t in parts.items())
         show(f"our adaptation on {threads} threads, seconds: {text}")
-    for line in kernel_lines(tables, ceiling):
-        show(line)
     return {
         "backbone": bench.network.name,
         "cores": os.cpu_count(),
         "differences": differences,
         "blas": products,
-        "matmul_macs_per_second": ceiling,
         "rows": [row.json() for row in rows],
         "parts": {str(t): {p: asdict(v) for p, v in parts.items()} for t, parts in bench.parts.items()},
-        "kernels": {name: [row.json() for row in table] for name, table in tables.items()},
     }
 
 

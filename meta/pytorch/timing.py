@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 
-import numpy as np
-
 SETTLE = 0.02  # seconds of rest before each sample: worker threads of the other side stop spinning
 LEAST = 0.02  # seconds that a sample lasts at least
+LONG = 1.0  # seconds of work that needs no second call to be known well enough
+SIDES = ("ours", "PyTorch")
+Side = tuple[str, str]  # one of SIDES, and which variant of it
 
 
 @dataclass(frozen=True)
@@ -31,101 +32,71 @@ class Timing:
         return cls(min(walls), median(walls), len(walls), None if None in cpus else min(cpus))
 
 
-def _sample(work: Callable[[], object], count: int) -> tuple[float, float]:
+def _sample(work: Callable[[], object], count: int = 1) -> dict[str, tuple[float, float | None]]:
+    """Seconds of the parts that `work` names itself, if any, and of its "total"."""
     wall, cpu = time.perf_counter(), time.process_time()
     for _ in range(count):
-        work()
-    return (time.perf_counter() - wall) / count, (time.process_time() - cpu) / count
+        found = work()
+    total = (time.perf_counter() - wall) / count, (time.process_time() - cpu) / count
+    parts = found if isinstance(found, dict) else {}
+    return {**{part: (seconds, None) for part, seconds in parts.items()}, "total": total}
 
 
-def alternately(sides: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, Timing]:
-    """Each side `repeats` times in turn (A B A B), after one call each that is not counted.
+def in_turn(sides: Mapping, repeats: int) -> dict:
+    """Timings by part of each side, which run `repeats` times in turn (A B A B), after calls that compile.
 
-    Short work is repeated until a sample lasts long enough to be measured.
+    A side is a function of nothing, which may return seconds of its own parts. Short work is repeated until
+    a sample lasts long enough to be measured.
     """
-    counts = {}
+    counts, found = {}, {name: defaultdict(list) for name in sides}
     for name, work in sides.items():
-        work()
-        counts[name] = max(1, int(LEAST / max(_sample(work, 1)[0], 1e-6)))
-    found = defaultdict(list)
+        known = _sample(work)["total"][0]
+        counts[name] = 1 if known > LONG else max(1, int(LEAST / max(_sample(work)["total"][0], 1e-6)))
     for _ in range(repeats):
         for name, work in sides.items():
             time.sleep(SETTLE)
-            found[name].append(_sample(work, counts[name]))
-    return {name: Timing.of(samples) for name, samples in found.items()}
-
-
-def in_turn(
-    sides: Mapping[str, Callable[[], dict[str, float]]], repeats: int
-) -> dict[str, dict[str, Timing]]:
-    """Like `alternately`, for long work that returns the seconds of its own parts; adds the part "total"."""
-    found = {name: defaultdict(list) for name in sides}
-    for _ in range(repeats):
-        for name, work in sides.items():
-            time.sleep(SETTLE)
-            wall, cpu = time.perf_counter(), time.process_time()
-            parts = {part: (seconds, None) for part, seconds in work().items()}
-            parts["total"] = time.perf_counter() - wall, time.process_time() - cpu
-            for part, sample in parts.items():
+            for part, sample in _sample(work, counts[name]).items():
                 found[name][part].append(sample)
     return {name: {part: Timing.of(s) for part, s in parts.items()} for name, parts in found.items()}
 
 
-def matmul_ceiling(repeats: int = 40) -> float:
-    """Multiply-accumulates per second of a float32 product of two 1024 x 1024 matrices."""
-    x, y = np.full((1024, 1024), 0.5, np.float32), np.empty((1024, 1024), np.float32)
-    return 1024**3 / alternately({"": lambda: np.matmul(x, x, out=y)}, repeats)[""].minimum
-
-
 @dataclass(frozen=True)
-class KernelRow:
-    """One kind of kernel in one pass over `images` images."""
+class Row:
+    """One comparison: seconds of each side, which of its variants that is, and the slower variants."""
 
-    kernel: str
-    part: str
-    calls: int
-    seconds: float
-    macs: int
+    name: str
+    threads: int
+    seconds: dict[str, Timing]
+    how: dict[str, str]
+    slower: dict[str, Timing]
 
-    @property
-    def rate(self) -> float:
-        return self.macs / self.seconds
+    @classmethod
+    def of(cls, name: str, threads: int, times: Mapping[Side, dict[str, Timing]], part="total") -> "Row":
+        """Each side in the fastest of its variants, by one `part` of their times."""
+        order = sorted(times, key=lambda side: times[side][part].minimum)
+        how = {side: next(v for s, v in order if s == side) for side in SIDES if side in dict(order)}
+        seconds = {side: times[side, variant][part] for side, variant in how.items()}
+        slower = {f"{s} {v}": times[s, v][part] for s, v in order if how[s] != v}
+        return cls(name, threads, seconds, how, slower)
+
+    def ratio(self, which: str = "minimum") -> float | None:
+        """PyTorch / ours, of "minimum", "median" or "cpu" seconds."""
+        if "PyTorch" not in self.seconds:
+            return None
+        theirs, ours = (getattr(self.seconds[side], which) for side in ("PyTorch", "ours"))
+        return theirs / ours if ours else None
 
     def json(self) -> dict:
-        return {**asdict(self), "rate": self.rate}
+        ratios = {"ratio": self.ratio(), "ratio_of_medians": self.ratio("median")}
+        return {**asdict(self), **ratios, "ratio_of_cpu": self.ratio("cpu")}
 
-
-def kernel_table(bound: Sequence[tuple], calls: Sequence, repeats: int = 30) -> list[KernelRow]:
-    """Time per kind of kernel, slowest first: the bound calls run in order, each one timed by itself.
-
-    A call counts with its fastest run.
-    """
-    best = [float("inf")] * len(bound)
-    for _ in range(repeats):
-        for k, (kernel, args) in enumerate(bound):
-            start = time.perf_counter()
-            kernel(*args)
-            best[k] = min(best[k], time.perf_counter() - start)
-    groups = defaultdict(list)
-    for call, seconds in zip(calls, best, strict=True):
-        groups[call.kernel, call.part].append((seconds, call.macs))
-    rows = [
-        KernelRow(kernel, part, len(g), sum(s for s, _ in g), sum(m for _, m in g))
-        for (kernel, part), g in groups.items()
-    ]
-    return sorted(rows, key=lambda row: -row.seconds)
-
-
-def kernel_lines(tables: Mapping[str, list[KernelRow]], ceiling: float) -> list[str]:
-    """The tables for people."""
-    lines = []
-    for name, rows in tables.items():
-        total = sum(row.seconds for row in rows)
-        lines += ["", f"{name}: {total * 1e3:.2f} ms in kernels; matmul 1024^3: {ceiling / 1e9:.1f} GMAC/s"]
-        for row in rows:
-            rate = f"{row.rate / 1e9:>7.1f} GMAC/s" if row.macs else ""
-            fraction = f"{row.seconds / total:>6.1%}{row.seconds * 1e6:>9.0f} us"
-            lines.append(
-                f"  {row.kernel + ' (' + row.part + ')':<40}{row.calls:>5} calls {fraction} {rate}".rstrip()
-            )
-    return lines
+    def line(self) -> str:
+        cells = [f"{self.name:<22}{self.threads:>3}"]
+        for side in SIDES:
+            t = self.seconds.get(side)
+            cells.append(f"{t.minimum * 1e3:>10.2f} ({t.median * 1e3:>8.2f})" if t else f"{'-':>21}")
+        cpu = self.ratio("cpu") if self.threads == 1 else None
+        cells += [f"{ratio:>7.2f}" if ratio else f"{'':>7}" for ratio in (self.ratio(), cpu)]
+        notes = [f"{side}: {text}" for side, text in self.how.items() if text]
+        notes += [f"{name}: {t.minimum * 1e3:.2f}" for name, t in self.slower.items()]
+        return "  ".join([*cells, "; ".join(notes)])

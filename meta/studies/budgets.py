@@ -1,31 +1,26 @@
 """What the three budgets that `plan` advises are good for: accuracy and seconds at each of them.
 
-    python -m tinytrain.meta.studies.budgets --data leaves,gtsrb,flowers12 --way 5,8,12 --shots 5,3,10 \\
-        --backbone tinytrain-small,mcunet-5fps --episodes 5
+    python -m tinytrain.meta.studies.budgets --packs leaves,gtsrb,flowers12 --way 5,8,12 --shots 5,3,10 \\
+        --episodes 5 --out budgets.jsonl
 
-For each backbone, task and budget: bytes, trained parameters, cached sets of features, accuracy before and
-after, and the seconds of an adaptation, in the mean of the episodes. Adaptations that the guard refused count
-as if they were forced, because what memory does to training is the question.
+For each task and budget: bytes, trained parameters, cached sets of features, accuracy before and after, and
+the seconds of an adaptation, in the mean of the episodes. Adaptations that the guard refused count as if they
+were forced, because what memory does to training is the question.
 """
 
-import itertools
-import json
 import sys
-from collections.abc import Iterator
 
 import numpy as np
 
-from tinytrain.backbones.load import load_backbone
-from tinytrain.base.console import guarded
 from tinytrain.base.errors import UsageError
-from tinytrain.base.progress import ProgressLine
-from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.meta.studies.study import (
+    Study,
+    chosen,
+    decoded_episode,
     episodes_option,
     number,
     numbers,
     option,
-    parser_of,
     percent,
     table,
 )
@@ -34,38 +29,36 @@ from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.planner.planner import Planner
 from tinytrain.runtime.device import Device
 
-HEADINGS = ("backbone", "task", "budget", "bytes", "parameters", "cached sets", "before", "after", "seconds")
+HEADINGS = ("task", "budget", "bytes", "parameters", "cached sets", "before", "after", "seconds")
 
 
-def words(text: str) -> list[str]:
-    return text.split(",")
+def tasks(args) -> list[tuple[str, int, int]]:
+    """Pack, classes and shots of each task. Raises UsageError."""
+    packs = args.packs.split(",")
+    if not len(packs) == len(args.way) == len(args.shots):
+        raise UsageError("usage", "--packs, --way and --shots differ in length; give one value for each task")
+    return list(zip(packs, args.way, args.shots, strict=True))
 
 
-def parser():
-    return parser_of(
-        "budgets",
-        __doc__,
-        option("--data", "leaves,textures,signs", type=words, metavar="NAMES"),
-        option("--way", "5,8,10", "one for each of --data", type=numbers, metavar="N,..."),
-        option("--shots", "5,3,10", type=numbers, metavar="N,..."),
-        option("--backbone", "tinytrain-small", type=words, metavar="NETS"),
-        option("--policy", "tinytrain"),
-        number("--queries", 10),
-        episodes_option(5),
-        option("--json", False, "print one JSON object instead of a table", action="store_true"),
-    )
+def jobs(args) -> list[dict]:
+    return [
+        {"pack": pack, "way": way, "shots": shots, "episode": k}
+        for pack, way, shots in tasks(args)
+        for k in range(args.episodes)
+    ]
 
 
-def adaptations(network, episode, policy: str) -> Iterator[dict]:
-    """One adaptation to `episode` for each budget that is advised for it."""
-    planner = Planner(network, TaskShape.of(episode), policy, Budget())
-    with Device().open(network, episode) as run:
+def run_job(network, dataset, args, way: int, shots: int, episode: int) -> dict:
+    """One adaptation for each budget that is advised for the episode."""
+    drawn = decoded_episode(network, dataset, args, episode, way=way, shots=shots)
+    planner = Planner(network, TaskShape.of(drawn), args.policy, Budget())
+    with Device().open(network, drawn) as run:
         advice = planner.advice(run.measure_fisher(planner.probe()))
+    found = {}
     for name, memory in advice.items():
-        report = adapt(network, episode, Budget(memory), policy, device=Device(threads=1), force=True)
+        report = adapt(network, drawn, Budget(memory), args.policy, device=Device(threads=1), force=True)
         facts = report.to_json()
-        yield {
-            "budget": name,
+        found[name] = {
             "bytes": memory,
             "parameters": facts["memory"]["trained_parameters"],
             "sets": facts["resources"]["cached_sets"],
@@ -73,45 +66,43 @@ def adaptations(network, episode, policy: str) -> Iterator[dict]:
             "after": facts["accuracy"]["after"],
             "seconds": facts["seconds"]["total"],
         }
+    return {"budgets": found}
 
 
-def averaged(rows: list[dict]) -> dict:
-    """The mean of each figure over the episodes of one backbone, task and budget."""
-    names = ("backbone", "task", "budget")
-    return {key: v if key in names else float(np.mean([r[key] for r in rows])) for key, v in rows[0].items()}
+def summary(rows: list[dict]) -> list[str]:
+    """A line for each task and budget."""
+    body = []
+    for pack, way, shots in dict.fromkeys((row["pack"], row["way"], row["shots"]) for row in rows):
+        mine = chosen(rows, pack=pack, way=way, shots=shots)
+        for name, facts in mine[0]["budgets"].items():
+            means = {key: float(np.mean([row["budgets"][name][key] for row in mine])) for key in facts}
+            body.append((f"{pack}, {way} x {shots}", name, *cells(**means)))
+    return table(HEADINGS, body)
 
 
-def cells(row: dict) -> tuple[str, ...]:
-    return (
-        row["backbone"], row["task"], row["budget"], f"{row['bytes']:,.0f}", f"{row['parameters']:,.0f}",
-        f"{row['sets']:.1f}", f"{percent(row['before'])}%", f"{percent(row['after'])}%",
-        f"{row['seconds']:.1f}",
-    )  # fmt: skip
+def cells(bytes, parameters, sets, before, after, seconds) -> tuple[str, ...]:
+    accuracies = (f"{percent(accuracy)}%" for accuracy in (before, after))
+    return f"{bytes:,.0f}", f"{parameters:,.0f}", f"{sets:.1f}", *accuracies, f"{seconds:.1f}"
 
 
-def main(arguments: list[str] | None = None) -> int:
-    return guarded(run, arguments)
+def checked(args) -> dict:
+    tasks(args)
+    return {}
 
 
-def run(arguments: list[str]) -> None:
-    args = parser().parse(arguments)
-    if not len(args.data) == len(args.way) == len(args.shots):
-        raise UsageError("usage", "--data, --way and --shots differ in length; give one value for each task")
-    tasks = list(zip(args.data, args.way, args.shots, strict=True))
-    total, done, rows = len(args.backbone) * len(tasks) * args.episodes, 0, []
-    with ProgressLine() as progress:
-        for backbone, (data, way, shots) in itertools.product(args.backbone, tasks):
-            network, dataset = load_backbone(backbone), open_dataset(data)
-            named = {"backbone": network.name, "task": f"{data}, {way} x {shots}"}
-            found: dict[str, list[dict]] = {}
-            for index in range(args.episodes):
-                episode = sample_episode(dataset, way, shots, args.queries, 0, index)
-                for row in adaptations(network, episode, args.policy):
-                    found.setdefault(row["budget"], []).append({**named, **row})
-                done += 1
-                progress("episodes", done, total, None)
-            rows += map(averaged, found.values())
-    print(json.dumps({"rows": rows}, indent=2) if args.json else "\n".join(table(HEADINGS, map(cells, rows))))
+OPTIONS = (
+    option("--way", "5,8,10", "one for each pack", type=numbers, metavar="N,..."),
+    option("--shots", "5,3,10", "one for each pack", type=numbers, metavar="N,..."),
+    option("--policy", "tinytrain"),
+    number("--queries", 10),
+    episodes_option(5),
+    number("--seed", 0, least=0),
+)
+SETTINGS = ("policy", "queries", "seed")
+main = Study(
+    "budgets", __doc__, "tinytrain-small", "leaves,textures,signs", run_job, summary, OPTIONS, SETTINGS, jobs,
+    checked,
+)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ from tinytrain.meta.studies.study import (
     adapted,
     by_pack,
     decoded_episode,
+    grid,
     names_option,
     number,
     option,
@@ -194,9 +195,7 @@ class Adapted:
 
 
 def jobs(args) -> list[dict]:
-    """Every pack gets as many seeds, in the order in which they are run."""
-    packs = args.packs.split(",")
-    return [{"pack": pack, "part": args.part, "seed": k} for k in range(args.seeds) for pack in packs]
+    return grid(args, part=[args.part], seed=range(args.seeds))
 
 
 HEADER = ("", "jobs", "average", "last", "behind joint", "forgetting", "beyond", "bytes", "seconds a step")

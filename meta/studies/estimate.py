@@ -25,7 +25,7 @@ from tinytrain.datasets.folder import folder_episode
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.meta.bench.sampler import decoded
 from tinytrain.meta.studies.label_noise import wrong_labels
-from tinytrain.meta.studies.study import ADAPTS, TARGETS, Study, number, option, table, values_of
+from tinytrain.meta.studies.study import ADAPTS, TARGETS, Study, grid, number, option, table, values_of
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.check import check, with_adaptations
 from tinytrain.plan.budget import Budget
@@ -102,9 +102,7 @@ def run_task(network, dataset: Dataset, args, rate: float, task: int) -> dict:
 
 
 def jobs(args) -> list[dict]:
-    """Packs, rates of wrong labels and tasks, in the order in which they are run."""
-    packs = args.packs.split(",")
-    return [{"pack": p, "rate": rate, "task": k} for k in range(args.tasks) for p in packs for rate in RATES]
+    return [job | {"rate": rate} for job in grid(args, task=range(args.tasks)) for rate in RATES]
 
 
 JUDGED = ("above it", "distance", "covered", "width")

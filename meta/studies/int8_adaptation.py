@@ -6,15 +6,21 @@
 A form is a precision and a budget, such as "int8@256KB". All forms adapt to the same images on one thread,
 with as many steps, each by the plan that is made for it. Without --count they take turns, and the shortest
 processor time of each counts, in milliseconds. --count names a command that runs Python on another machine,
-as that of `int8_kernels`. Then millions of instructions are printed, those of the start by themselves: until
-packages, the network and the table of kernels are loaded. There a form runs with a single step first,
-which compiles.
+such as the emulated Pi, with the arguments that it gets. Whenever that Python asks for its process number,
+the command shall append the number of instructions so far to a file, the one that the variable COUNT names
+with ".marks" behind it; `firmware_sim/pi/count.c` does so. Then millions of instructions are printed, those
+of the start by themselves: until packages, the network and the table of kernels are loaded. There a form
+runs with a single step first, which compiles.
 """
 
 import json
 import os
+import shlex
+import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 from tinytrain import kernels
 from tinytrain.backbones.load import load_backbone
@@ -22,7 +28,6 @@ from tinytrain.base.console import guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_bytes
 from tinytrain.episode.episode import Episode
-from tinytrain.meta.studies.int8_kernels import marks_of
 from tinytrain.meta.studies.scaling import all_steps
 from tinytrain.meta.studies.study import number, option, parser_of_turns, support_alone, table
 from tinytrain.network.network import Network
@@ -82,13 +87,24 @@ def mark(args) -> None:
     print(json.dumps(facts_of(report)))
 
 
+def marks_of(command: str, options: list[str]) -> tuple[list[int], str]:
+    """The marks that this script sets where `command` runs it, and what it prints."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "count"
+        run = [*shlex.split(command), "-m", "tinytrain.meta.studies.int8_adaptation", *options]
+        done = subprocess.run(
+            run, check=True, env=os.environ | {"COUNT": str(file)}, stdout=subprocess.PIPE, text=True
+        )
+        return [int(line) for line in file.with_name("count.marks").read_text().split()], done.stdout
+
+
 def counted(command: str, options: list[str], forms: list[str]) -> list[dict]:
     """The facts of every form, with millions of instructions of the start and of the adaptation."""
     found = []
     for form in forms:
         run = [*options, "--forms", form, "--mark"]
-        marks_of(command, "int8_adaptation", [*run, "--steps", "1"])  # compiles
-        marks, told = marks_of(command, "int8_adaptation", run)
+        marks_of(command, [*run, "--steps", "1"])  # compiles
+        marks, told = marks_of(command, run)
         start, first, last = marks[-3:]
         found.append(json.loads(told) | {"start": start / 1e6, "cost": (last - first) / 1e6})
         print(f"{form}: {found[-1]}", file=sys.stderr, flush=True)

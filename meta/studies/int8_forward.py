@@ -19,7 +19,6 @@ from tinytrain.drift.refit import fitted
 from tinytrain.episode.episode import Images
 from tinytrain.heads.registry import find_head
 from tinytrain.meta.bench.statistics import stratified
-from tinytrain.meta.studies.int8_kernels import forward_unit
 from tinytrain.meta.studies.study import (
     TARGETS,
     TASK,
@@ -33,9 +32,15 @@ from tinytrain.meta.studies.study import (
 )
 from tinytrain.network.network import Network
 from tinytrain.pipeline.check import embed
+from tinytrain.plan.budget import TaskShape
+from tinytrain.program.compile import compile_training
+from tinytrain.runtime.arena import Arena
+from tinytrain.runtime.bind import Binder
 from tinytrain.runtime.bound_unit import QueryUnit
 from tinytrain.runtime.calibrate import calibrated
 from tinytrain.runtime.device import Device
+from tinytrain.runtime.int8_copy import working_copy
+from tinytrain.runtime.predict import FORWARD_ONLY, ONE_IMAGE
 
 FORMS = ("own", "calibrated", "whole")
 
@@ -46,7 +51,13 @@ def forms(network: Network) -> dict[str, QueryUnit]:
     found = {"own": network} if network.quantisation else {}
     found["calibrated"] = calibrated(network, images)
     found["whole"] = calibrated(network, images, kept=(1.0,))
-    return {name: forward_unit(kernels, each, "int8") for name, each in found.items()}
+    return {name: int8_unit(kernels, each) for name, each in found.items()}
+
+
+def int8_unit(kernels, network: Network) -> QueryUnit:
+    """What computes embeddings of one image after another in int8, as adaptations compute them."""
+    program = compile_training(network, FORWARD_ONLY.in_precision("int8"), ONE_IMAGE, TaskShape(1, 2))
+    return QueryUnit(Binder(program, Arena(program.nbytes), working_copy(program), kernels))
 
 
 def embeddings(unit: QueryUnit, images: Images, shape: tuple[int, int, int]) -> np.ndarray:

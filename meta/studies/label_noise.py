@@ -1,4 +1,4 @@
-"""Wrong labels and planted outliers: what the guard refuses, whom it suspects, what that does to accuracy.
+"""Wrong labels: what the guard refuses, which images `check` suspects, what that does to accuracy.
 
     python -m tinytrain.meta.studies.label_noise \\
         --packs gtsrb,flowers12,caltech101 --episodes 60 --out noise.jsonl
@@ -6,8 +6,7 @@
 
 Every adaptation is a line of the log, with the options and the code that made it; a run that was stopped goes
 on where it stopped, and --summary prints the figures of a log, those of every set of options apart. Labels
-are wrong at several rates in the same episodes ("symmetric": any other class, "pairs": the next class); an
-outlier is one support image with another class's label, or one of a class that is not in the episode. The
+are wrong at several rates in the same episodes ("symmetric": any other class, "pairs": the next class). The
 guard sees the support alone; its verdict is compared with queries it never saw. The part "suspects" trains
 nothing: it counts the images that `check` names, and how many of these have a wrong label.
 "Unadapted" are cosine prototypes of the network as it is, which the guard goes back to; the policy's head is
@@ -22,7 +21,6 @@ import numpy as np
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import sample_episode
 from tinytrain.episode.episode import Episode
-from tinytrain.meta.bench.sampler import decoded
 from tinytrain.meta.studies.study import (
     ADAPTS,
     TASK,
@@ -32,6 +30,7 @@ from tinytrain.meta.studies.study import (
     chosen,
     decoded_episode,
     episodes_option,
+    grid,
     option,
     signed,
     table,
@@ -41,7 +40,6 @@ from tinytrain.meta.studies.study import (
 from tinytrain.pipeline.check import check
 
 RATES = (0.0, 0.1, 0.2, 0.4)
-OUTLIERS = ("mislabelled", "off-topic")
 NAMED = "suspects "  # the case of a rate of wrong labels in the part of that name
 NAMED_RATES = (0.0, 0.05, 0.2)
 WORST = 5  # the percentile that a promise is about
@@ -78,22 +76,6 @@ def mislabelled(episode: Episode, dataset, args, rate: float, index: int) -> tup
     return replace(episode, support=replace(episode.support, labels=labels)), np.flatnonzero(labels != right)
 
 
-def with_outlier(dataset, args, kind: str, index: int) -> tuple[Episode, int]:
-    """An episode without queries in which one support image is wrong, and which."""
-    rng = rng_for(args.seed, "outlier", dataset.name, kind, index)
-    drawn = sample_episode(dataset, args.way + 1, args.shots, 0, args.seed, index)
-    support, way = drawn.support, args.way
-    chosen = np.flatnonzero(support.labels < way)
-    planted = int(rng.integers(len(chosen)))
-    labels = support.labels[chosen]
-    if kind == "off-topic":
-        chosen[planted] = rng.choice(np.flatnonzero(support.labels == way))
-    else:
-        labels[planted] = (labels[planted] + rng.integers(1, way)) % way
-    support, names = replace(support.take(chosen), labels=labels), drawn.class_names[:way]
-    return replace(drawn, support=support, query=support.take([]), class_names=names), planted
-
-
 def run_noise(network, dataset, args, rate: float, index: int) -> dict:
     """One adaptation with wrong labels: the verdict, and accuracies of what it chose between."""
     episode = decoded_episode(network, dataset, args, index)
@@ -115,14 +97,6 @@ def run_noise(network, dataset, args, rate: float, index: int) -> dict:
     }
 
 
-def run_outlier(network, dataset, args, kind: str, index: int) -> dict:
-    """Whether one wrong image is among the suspects, and at which place of the list."""
-    episode, planted = with_outlier(dataset, args, kind, index)
-    report = adapted(network, decoded(episode, network), args, index, "none")
-    found = [s.index for s in report.guard.suspects]
-    return {"place": found.index(planted) if planted in found else None, "suspects": len(found)}
-
-
 def run_suspects(network, dataset, args, rate: float, index: int) -> dict:
     """How many images `check` names as suspects, and how many labels are wrong."""
     episode = sample_episode(dataset, args.way, args.shots, 0, args.seed, index)
@@ -133,42 +107,33 @@ def run_suspects(network, dataset, args, rate: float, index: int) -> dict:
 
 
 def jobs(args) -> list[dict]:
-    """Packs, cases and episodes in the order in which they are run: every pack gets as many episodes."""
+    """All cases of an episode follow each other."""
     cases = [f"{args.pattern} {rate}" for rate in RATES] if "noise" in args.parts else []
-    cases += OUTLIERS if "outliers" in args.parts else ()
     cases += [f"{NAMED}{rate}" for rate in NAMED_RATES] if "suspects" in args.parts else []
-    packs = args.packs.split(",")
-    return [
-        {"pack": p, "case": case, "episode": k} for k in range(args.episodes) for p in packs for case in cases
-    ]
+    return [job | {"case": case} for job in grid(args, episode=range(args.episodes)) for case in cases]
 
 
 def run_job(network, dataset, args, case: str, episode: int) -> dict:
-    if case in OUTLIERS:
-        return run_outlier(network, dataset, args, case, episode)
     if case.startswith(NAMED):
         return run_suspects(network, dataset, args, float(case.removeprefix(NAMED)), episode)
     return run_noise(network, dataset, args, float(case.split()[1]), episode)
 
 
-PLANTED = ("pack", "planted", "episodes", "among the suspects", "first", "among the first 3", "others")
 SUSPECTS = ("pack", "wrong labels", "episodes", "named", "wrong of these", "wrong labels found")
 
 
 def summary(rows: list[dict]) -> list[str]:
     """Lines of figures: by pack and case, and over all packs."""
-    noisy, planted, named = [], [], []
+    noisy, named = [], []
     for pack, mine in by_pack(rows):
-        for case in sorted(values_of(mine, "case"), key=OUTLIERS.count):
+        for case in values_of(mine, "case"):
             some = chosen(mine, case=case)
-            if case in OUTLIERS:
-                planted.append((pack, case, *_outliers(some)))
-            elif case.startswith(NAMED):
+            if case.startswith(NAMED):
                 named.append((pack, f"{float(case.removeprefix(NAMED)):.0%}", *_suspects(some)))
             else:
                 noisy.append((pack, case, *_noise(some)))
     header = ("pack", "wrong labels", "episodes", "refused", *ACCURACIES.values(), *CHANGES.values())
-    return [*table(header, noisy), "", *table(PLANTED, planted), "", *table(SUSPECTS, named)]
+    return [*table(header, noisy), "", *table(SUSPECTS, named)]
 
 
 def _suspects(rows: list[dict]) -> list[str]:
@@ -193,19 +158,12 @@ def _noise(rows: list[dict]) -> list[str]:
     ]
 
 
-def _outliers(rows: list[dict]) -> list[str]:
-    places = [r["place"] for r in rows]
-    fractions = [np.mean([p is not None and p < limit for p in places]) for limit in (np.inf, 1, 3)]
-    others = np.mean([r["suspects"] - (r["place"] is not None) for r in rows])
-    return [str(len(rows)), *(f"{fraction:.1%}" for fraction in fractions), f"{others:.1f}"]
-
-
 PACKS = "gtsrb,flowers12,caltech101"
 OPTIONS = (
     *ADAPTS,
     episodes_option(60, "per pack and case"),
     option("--pattern", "symmetric", choices=("symmetric", "pairs")),
-    option("--parts", "noise,outliers", "outliers and suspects need no training"),
+    option("--parts", "noise", "noise, or suspects, who need no training; or both, with a comma"),
     *task_options(queries=15, seed=1),
 )
 SETTINGS = ("policy", "budget", *TASK)

@@ -15,7 +15,6 @@ which the head was settled, no targets.
 """
 
 import sys
-from itertools import product
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from tinytrain.meta.studies.study import (
     by_pack,
     chosen,
     episodes_option,
+    grid,
     number,
     numbers,
     option,
@@ -87,8 +87,7 @@ def to_closest(normal: np.ndarray):
 
 
 def jobs(args) -> list[dict]:
-    pairs = product(args.packs.split(","), args.shots)
-    return [{"pack": pack, "shots": k} for pack, k in pairs]
+    return grid(args, shots=args.shots)
 
 
 def summary(rows: list[dict]) -> list[str]:

@@ -26,6 +26,7 @@ from tinytrain.meta.axes import HEIGHT, WIDTH, Frame, across, labels, mark, upwa
 from tinytrain.meta.studies.study import (
     Study,
     decoded_episode,
+    grid,
     number,
     numbers,
     option,
@@ -65,9 +66,8 @@ def jobs(args) -> list[dict]:
     """A job for every task of both series, with every budget."""
     tasks = dict.fromkeys([*((FIXED, n) for n in args.counts), *((n, FIXED) for n in args.counts)])
     return [
-        {"pack": pack, "budget": budget, "way": way, "shots": shots}
-        for pack in args.packs.split(",")
-        for budget in args.budgets.split(",")
+        job | {"way": way, "shots": shots}
+        for job in grid(args, budget=args.budgets.split(","))
         for way, shots in tasks
     ]
 

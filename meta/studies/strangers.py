@@ -43,6 +43,7 @@ from tinytrain.meta.studies.study import (
     by_pack,
     chosen,
     episodes_option,
+    grid,
     names_option,
     number,
     numbers,
@@ -156,15 +157,9 @@ def calibration_error(rows: list[dict]) -> tuple[float, float, float]:
 
 def jobs(args) -> list[dict]:
     """Every pack gets as many episodes with each number of shots, in the order in which they are run."""
-    packs = args.packs.split(",")
     bursts = [{"head": h, "frames": n} for h in args.heads.split(",") for n in (1, args.burst)]
-    return [
-        {"pack": p, "shots": k, "episode": e, **more}
-        for e in range(args.episodes)
-        for k in args.shots
-        for p in packs
-        for more in (bursts if args.burst else [{}])
-    ]
+    every = grid(args, episode=range(args.episodes), shots=args.shots)
+    return [job | more for job in every for more in (bursts if args.burst else [{}])]
 
 
 HEADER = (

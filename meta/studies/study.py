@@ -1,9 +1,10 @@
 """The runner of all studies: options, a resumable log with a line for each job, and tables."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -105,9 +106,16 @@ def parser_of_turns(name: str, text: str, forms: str, *options: Option) -> Parse
     )
 
 
+def grid(args, **values: Iterable) -> Rows:
+    """A job for every combination of `values` and the packs, the first of these values changing last."""
+    pairs = [*values.items(), ("pack", args.packs.split(","))]
+    names, choices = zip(*pairs, strict=True)
+    return [dict(zip(names, chosen, strict=True)) for chosen in product(*choices)]
+
+
 def episode_jobs(args) -> Rows:
-    """A job for every episode of every pack, the first episodes of all packs first."""
-    return [{"pack": pack, "episode": k} for k in range(args.episodes) for pack in args.packs.split(",")]
+    """The first episodes of all packs first."""
+    return grid(args, episode=range(args.episodes))
 
 
 @dataclass(frozen=True)

@@ -29,62 +29,52 @@ def _parts(network: Network, hooks: tuple[int, ...]) -> list[tuple[int, int]]:
     return [(a, b) for a, b in zip(starts, [*ends, last], strict=True) if a < b]
 
 
-def _forward(emitter: Emitter, x: View, hooks: tuple[int, ...], tape: Tape | None) -> tuple[View, ...]:
-    """Embeddings and feature maps."""
-    found = []
-    for a, b in _parts(emitter.network, hooks):
-        x = emitter.forward(x, a, b, tape)
-        found += [x] if b - 1 in hooks else []
-    return emitter.pool(x), *found
+def _forward(
+    emitter: Emitter, starts: dict[int, View], hooks: tuple[int, ...], tapes: list[Tape] | None = None
+) -> tuple[View, ...]:
+    """Embeddings and feature maps. A part begins with what `starts` has, or with what the one before gave."""
+    parts, found = _parts(emitter.network, hooks), []
+    for (a, b), tape in zip(parts, tapes or [None] * len(parts), strict=True):
+        x = starts[a] if a in starts else found[-1]
+        found.append(emitter.forward(x, a, b, tape))
+    return emitter.pool(found[-1]), *found[: len(hooks)]
 
 
 def _embed_segment(network: Network, externals, micro: int, hooks: tuple[int, ...]) -> Segment:
     segment = Segment("embed", micro, external=set(externals.values()))
-    features = externals["features"].images(micro)
     # A PC has the bytes for the widest bands; they change no bit.
-    segment.outputs = _forward(Emitter(segment, network, WIDE_TILES[0]), features, hooks, None)
+    emitter = Emitter(segment, network, WIDE_TILES[0])
+    segment.outputs = _forward(emitter, {0: externals["features"].images(micro)}, hooks)
     return segment.finish(keep=segment.outputs)
 
 
 def _train_segment(
-    network: Network, recipe: Recipe, externals, micro: int, hooks: tuple[int, ...]
+    network: Network, recipe: Recipe, externals, micro: int, hooks: tuple[int, ...], block_wise: bool
 ) -> tuple[Segment, int]:
-    """Forward pass, embeddings, backward pass; and the number of calls before the latter."""
+    """Forward pass, embeddings, backward pass; and the number of calls before the latter.
+
+    If it is `block_wise`, every part starts from its own input, and its gradient stays inside.
+    """
     segment = Segment("train", micro, external=set(externals.values()))
     # The usual bands, for others add up gradients in another order; named, for bytes are no limit here.
-    emitter = Emitter(segment, network, ROW_TILE_BYTES)
-    tape = Tape(0, trained_parts(network, recipe, externals["gradients"]))
-    segment.outputs = _forward(emitter, externals["features"].images(micro), hooks, tape)
-    split = len(segment.calls)
-    g = emitter.pool_grad(externals["grad embedding"].images(micro))
-    for a, b in reversed(_parts(network, hooks)):
-        if b - 1 in hooks:
-            added = externals[f"grad {network.layers[b - 1].name}"].images(micro)
-            segment.call("accumulate", g.flat, added.flat)
-        g = emitter.backward(g, a, b, tape)
-    return segment.finish(keep=segment.outputs), split
-
-
-def _block_wise_segment(
-    network: Network, recipe: Recipe, externals, micro: int, hooks: tuple[int, ...]
-) -> tuple[Segment, int]:
-    """As `_train_segment`, but every part starts from its own input and its gradient stays inside."""
-    segment = Segment("train", micro, external=set(externals.values()))
     emitter, parts = Emitter(segment, network, ROW_TILE_BYTES), _parts(network, hooks)
     trained = trained_parts(network, recipe, externals["gradients"])
-    tapes, found = [Tape(a, trained) for a, _ in parts], []
-    for (a, b), tape in zip(parts, tapes, strict=True):
-        x = externals[f"into {network.layers[a].name}" if a else "features"]
-        found.append(emitter.forward(x.images(micro), a, b, tape))
-    segment.outputs = emitter.pool(found[-1]), *found[: len(hooks)]
+    starts = {0: externals["features"].images(micro)}
+    if block_wise:
+        starts |= {a: externals[f"into {network.layers[a].name}"].images(micro) for a, _ in parts[1:]}
+        tapes = [Tape(a, trained) for a, _ in parts]
+    else:
+        tapes = [Tape(0, trained)] * len(parts)
+    segment.outputs = _forward(emitter, starts, hooks, tapes)
     split = len(segment.calls)
-    pooled = emitter.pool_grad(externals["grad embedding"].images(micro))
-    for (a, b), tape in zip(parts, tapes, strict=True):
-        last = b == len(network.layers)
-        g = externals[f"grad {network.layers[b - 1].name}"].images(micro) if b - 1 in hooks else pooled
-        if last and g is not pooled:
-            segment.call("accumulate", g.flat, pooled.flat)
-        emitter.backward(g, a, b, tape)
+    g = emitter.pool_grad(externals["grad embedding"].images(micro))
+    for (a, b), tape in reversed(list(zip(parts, tapes, strict=True))):
+        added = externals[f"grad {network.layers[b - 1].name}"].images(micro) if b - 1 in hooks else None
+        if added is not None and block_wise and b < len(network.layers):
+            g = added
+        elif added is not None:
+            segment.call("accumulate", g.flat, added.flat)
+        g = emitter.backward(g, a, b, tape)
     return segment.finish(keep=segment.outputs), split
 
 
@@ -106,8 +96,7 @@ def full_program(
         buffers[name] = Buffer(name, shape, dtype)
 
     if size:
-        emit = _block_wise_segment if block_wise else _train_segment
-        segments["train", micro], split = emit(network, recipe, externals, micro, hooks)
+        segments["train", micro], split = _train_segment(network, recipe, externals, micro, hooks, block_wise)
         units += [(f"batch {b}", "train") for b in range(count)]
         for p in range(PARTITIONS):
             add(f"gradients {p}", (size,))

@@ -186,7 +186,6 @@ class Run:
         state = self.state
         fraction, values = self._interpolated()
         verdict = self.task.validate(self.task.exported(values))
-        score, source = verdict.score, verdict.source
         best = verdict.selection_score > state.best
         if best:
             state.best, state.best_step, state.waited = verdict.selection_score, state.step, 0
@@ -197,8 +196,8 @@ class Run:
         row |= verdict.json()
         self.log.append([row | {"best": best}])
         told = "" if loss is None else f"  loss {loss:.3f}"
-        told += f"  held-out domains {score.text()}"
-        told += f"  held-out classes {source.text()}" if source else ""
+        for name, judged in (("domains", verdict.score), ("classes", verdict.source)):
+            told += f"  held-out {name} {100 * judged.mean:.1f} ±{100 * judged.half:.1f} %" if judged else ""
         self.say(f"step {state.step}{told}{'  *' if best else ''}")
 
     def _save(self) -> None:

@@ -24,7 +24,7 @@ from tinytrain.base.schema import (
     text,
 )
 from tinytrain.base.yaml_file import read_yaml
-from tinytrain.meta.training.augment import TRANSFORMS, Looks
+from tinytrain.meta.training.augment import Looks
 
 FOLDER = Path(__file__).parent / "recipes"
 
@@ -139,19 +139,6 @@ class Architecture:
     )
 
 
-_FRACTIONS = pair(number(0.01, 1))
-LOOKS = table(
-    Looks,
-    {
-        "crop": _FRACTIONS,
-        "jitter": number(0, 1),
-        "flip": flag,
-        "domain": number(0, 1),
-        "transforms": list_of(choice(*TRANSFORMS)),
-    },
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """What both kinds of training need."""
@@ -160,7 +147,7 @@ class Recipe:
     sources: tuple[SourceSettings, ...] = of(list_of(table(SourceSettings), 1))
     validate: ValidationSettings = of(table(ValidationSettings))
     seed: int = of(count(0, 2**31), 0)
-    augmentation: Looks = of(LOOKS, Looks)
+    augmentation: Looks = of(table(Looks), Looks)
     optimizer: OptimizerSettings = of(table(OptimizerSettings), OptimizerSettings)
     temperature: TemperatureSettings = of(table(TemperatureSettings), TemperatureSettings)
     weights: str = of(choice("int8", "float32"), "int8")

@@ -12,23 +12,13 @@ import numpy as np
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import sample_episode
 from tinytrain.datasets.dataset import Dataset, subset
+from tinytrain.meta.bench.statistics import Interval, mean_interval
 from tinytrain.meta.training.losses import unit
 from tinytrain.meta.training.recipe import ValidationSettings
 from tinytrain.meta.training.sources import Source, open_source
 
 Embed = Callable[[np.ndarray], np.ndarray]
 SEED = 20_000  # of the fixed episodes: the same in every run, so that runs can be compared
-
-
-@dataclass(frozen=True)
-class Judged:
-    """Mean accuracy over episodes and the half-width of its 95 % interval (normal approximation)."""
-
-    mean: float
-    half: float
-
-    def text(self) -> str:
-        return f"{100 * self.mean:.1f} ±{100 * self.half:.1f} %"
 
 
 class FixedEpisodes:
@@ -67,25 +57,13 @@ def _bounded(dataset: Dataset, per_class: int) -> Dataset:
     """At most `per_class` images of every class, drawn at random."""
     rng = rng_for(SEED, "validation pictures", dataset.name)
     rows = np.concatenate([np.sort(rng.permutation(members)[:per_class]) for members in dataset.by_class])
-    return replace(
-        dataset,
-        labels=dataset.labels[rows],
-        names=[dataset.names[i] for i in rows],
-        read=lambda i, size: dataset.read(int(rows[i]), size),
-        groups=None if dataset.groups is None else dataset.groups[rows],
-    )
+    return dataset.take(rows)
 
 
-def judge(accuracies: np.ndarray) -> Judged:
-    half = 1.96 * float(accuracies.std(ddof=1)) / math.sqrt(len(accuracies))
-    return Judged(float(accuracies.mean()), half)
-
-
-def pooled(parts: list[Judged]) -> Judged:
+def pooled(parts: list[Interval]) -> Interval:
     """Mean of domains, each with the same weight."""
-    return Judged(
-        float(np.mean([p.mean for p in parts])), math.sqrt(sum(p.half**2 for p in parts)) / len(parts)
-    )
+    half = math.sqrt(sum(p.half**2 for p in parts)) / len(parts)
+    return Interval(float(np.mean([p.mean for p in parts])), half, sum(p.n for p in parts))
 
 
 @dataclass(frozen=True)
@@ -95,12 +73,12 @@ class Verdict:
     `left_out`: held-out domains, of which no image is trained on. `held_out`: classes kept from the sources.
     """
 
-    left_out: dict[str, Judged]
-    held_out: dict[str, Judged]
+    left_out: dict[str, Interval]
+    held_out: dict[str, Interval]
     start: dict[str, float] = field(default_factory=dict)
 
     @property
-    def score(self) -> Judged:
+    def score(self) -> Interval:
         return pooled(list(self.left_out.values()))
 
     @property
@@ -114,7 +92,7 @@ class Verdict:
         return self.score.mean - 2 * float(np.mean(lost))
 
     @property
-    def source(self) -> Judged | None:
+    def source(self) -> Interval | None:
         return pooled(list(self.held_out.values())) if self.held_out else None
 
     def json(self) -> dict:
@@ -144,5 +122,5 @@ class Validator:
         return Verdict(self._judged(self.left_out, embed), self._judged(self.held_out, embed), self.start)
 
     @staticmethod
-    def _judged(domains: list[FixedEpisodes], embed: Embed) -> dict[str, Judged]:
-        return {d.name: judge(d.accuracies(embed)) for d in domains}
+    def _judged(domains: list[FixedEpisodes], embed: Embed) -> dict[str, Interval]:
+        return {d.name: mean_interval(d.accuracies(embed)) for d in domains}

@@ -12,8 +12,8 @@ from tinytrain.backbones.catalogue import BACKBONES, SHIPPED
 from tinytrain.backbones.load import load_backbone
 from tinytrain.datasets import DOMAINS, open_dataset, sample_episode
 from tinytrain.datasets.calibration import calibration_images
-from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.episode import run_episode
+from tinytrain.meta.bench.sampler import Entry
 from tinytrain.meta.training.recipe import load_recipe
 from tinytrain.network.file import encode_network
 from tinytrain.network.quantisation import int8_obstacle

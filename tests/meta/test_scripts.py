@@ -17,7 +17,6 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.int8_adaptation": ("--repeats", "load_backbone"),
     "studies.int8_forward": ("--episodes", "load_backbone"),
     "studies.int8_training": ("--episodes", "load_backbone"),
-    "studies.int8_kernels": ("--milliseconds", "load_backbone"),
     "studies.operations": ("--episodes", "load_backbone"),
     "studies.threads": ("--repeats", "load_backbone"),
     "studies.seconds": ("--episodes", "load_backbone"),

@@ -12,9 +12,8 @@ from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import Dataset, sample_episode, sample_meta_dataset_episode, samplers
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.meta.bench.checks import require_apart
-from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.episode import run_episode
-from tinytrain.meta.bench.sampler import Sampler
+from tinytrain.meta.bench.sampler import Entry, Sampler
 from tinytrain.meta.bench.statistics import mean_interval
 from tinytrain.pipeline.toy import toy_images, toy_network
 

@@ -20,7 +20,6 @@ CHANGE_NOTHING = (
     "report/conclusion.py", "report/layout.py", "base/page.py", "base/shell.py", "onnx/__init__.py",
     "base/answer.py", "base/svg.py", "base/yaml_file.py", "meta/__init__.py", "bench/__init__.py",
     "bench/checks.py", "bench/codehash.py", "bench/jobs.py", "bench/matrix.py", "bench/rates.py",
-    "bench/seeds.py",
 )  # fmt: skip
 RUN = """
 import sys

@@ -8,12 +8,11 @@ import toybench
 from cases import each
 
 from tinytrain.base.errors import BudgetError, InputError, UsageError
-from tinytrain.meta.bench.entry import Entry
 from tinytrain.meta.bench.jobs import Backbone, expand, pending
 from tinytrain.meta.bench.matrix import FOLDER, load_matrix
 from tinytrain.meta.bench.narrow import narrowed
 from tinytrain.meta.bench.rates import Rates, TunedRate, load_rates, read_rates, save_rates
-from tinytrain.meta.bench.seeds import seeds
+from tinytrain.meta.bench.sampler import Entry, seeds
 from tinytrain.meta.bench.tuning import chosen, extended, same_grid, table, trial_label, trials
 
 SHIPPED = sorted(path.stem for path in FOLDER.glob("*.yaml") if "." not in path.stem)

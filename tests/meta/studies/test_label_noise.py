@@ -1,4 +1,4 @@
-"""Wrong labels and planted outliers: how they are made, the log, going on from it, and the table."""
+"""Wrong labels: how they are made, the log, going on from it, and the table."""
 
 import json
 from types import SimpleNamespace
@@ -8,7 +8,6 @@ import pytest
 from cases import each
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.datasets import open_dataset
 from tinytrain.meta.studies import label_noise as noise
 
 
@@ -30,43 +29,27 @@ def test_so_many_labels_are_wrong_and_every_class_keeps_one_of_its_own(pattern, 
             assert ((wrong - labels)[changed] % 5 == 1).all()
 
 
-def test_an_outlier_is_one_image_whose_class_is_another_or_none_of_the_episode(arguments):
-    args, dataset = noise.main.parser().parse_args(arguments), open_dataset("signs")
-    for kind in noise.OUTLIERS:
-        for index in range(10):
-            episode, planted = noise.with_outlier(dataset, args, kind, index)
-            true = [
-                dataset.class_names[dataset.labels[list(dataset.names).index(n)]]
-                for n in episode.support.names
-            ]
-            given = [episode.class_names[label] for label in episode.support.labels]
-            assert [k for k in range(12) if true[k] != given[k]] == [planted]
-            assert (true[planted] in episode.class_names) == (kind == "mislabelled")
-            assert len(episode.query) == 0
-
-
 def test_every_case_is_a_line_and_a_stopped_run_goes_on_where_it_was(arguments, log, rows, capsys):
     noise.main([*arguments, "--episodes", "1"])
     first = rows()
-    assert [r["case"] for r in first] == [*(f"symmetric {rate}" for rate in noise.RATES), *noise.OUTLIERS]
-    for row in first[:4]:
+    assert [r["case"] for r in first] == [f"symmetric {rate}" for rate in noise.RATES]
+    for row in first:
         assert row["result"] == (row["adapted"] if row["accepted"] else row["unadapted"])
     with open(log, "a") as file:
         file.write('{"pack": "sig')  # a kill in the middle of a line
     noise.main([*arguments, "--episodes", "2"])
-    assert rows()[:6] == first and len(rows()) == 12
-    printed = capsys.readouterr().out
-    assert "| all | symmetric 0.4 | 2 |" in printed and "| signs | off-topic | 2 |" in printed
+    assert rows()[:4] == first and len(rows()) == 8
+    assert "| all | symmetric 0.4 | 2 |" in capsys.readouterr().out
 
 
 def test_rows_of_other_options_neither_count_as_done_nor_get_into_the_same_figures(arguments, rows, capsys):
-    outliers = [*arguments, "--episodes", "1", "--parts", "outliers"]
+    suspects = [*arguments, "--episodes", "1", "--parts", "suspects"]
     for options in ([], ["--seed", "2"], ["--budget", "2MB"], []):
         capsys.readouterr()
-        noise.main([*outliers, *options])
-    assert len(rows()) == 3 * len(noise.OUTLIERS)
+        noise.main([*suspects, *options])
+    assert len(rows()) == 3 * len(noise.NAMED_RATES)
     printed = capsys.readouterr().out
-    assert printed.count("| all | off-topic | 1 |") == 3
+    assert printed.count("| all | 5% | 1 |") == 3
     assert all(
         f"budget {b}, way 3, shots 4, queries 2, seed {s}" in printed for b, s in (("2MB", 1), ("1MB", 2))
     )
@@ -85,11 +68,6 @@ def test_suspects_are_counted_with_those_of_them_that_are_wrong(arguments, rows,
     assert "| all | 20% | 2 | 100.0% | 20.0% | 100.0% |" in printed
 
 
-def test_outliers_alone_need_no_training(arguments, rows):
-    noise.main([*arguments, "--episodes", "2", "--parts", "outliers"])
-    assert [r["case"] for r in rows()] == [*noise.OUTLIERS] * 2
-
-
 def test_figures_are_those_of_the_rows():
     def row(case, **more):
         return {"pack": "signs", "case": case, "episode": 0} | more
@@ -98,8 +76,6 @@ def test_figures_are_those_of_the_rows():
     made = [
         row("symmetric 0.0", accepted=True, adapted=0.7, result=0.7, **base),
         row("symmetric 0.0", accepted=False, adapted=None, result=0.5, **base),
-        row("off-topic", place=0, suspects=3),
-        row("off-topic", place=None, suspects=2),
     ]
     lines = noise.summary(made)
     (noisy,) = [x for x in lines if x.startswith("| signs | symmetric")]
@@ -107,15 +83,23 @@ def test_figures_are_those_of_the_rows():
     assert cells[2:8] == ["2", "50.0%", "50.0", "60.0", "60.0", "60.0"]
     assert cells[8].startswith("+10.0 ") and cells[8].endswith(", +1.0")
     assert cells[10].startswith("+0.0 ") and cells[10].endswith(", -9.0")
-    assert "| signs | off-topic | 2 | 50.0% | 50.0% | 50.0% | 2.0 |" in lines
 
 
 def test_only_the_figures_are_printed_when_only_they_are_asked_for(arguments, log, capsys):
     log.write_text(
         json.dumps(
-            {"pack": "x", "case": "off-topic", "episode": 0, "settings": {}, "place": 1, "suspects": 2}
+            {
+                "pack": "x",
+                "case": "suspects 0.2",
+                "episode": 0,
+                "settings": {},
+                "images": 10,
+                "suspects": 4,
+                "wrong": 2,
+                "wrong_suspects": 1,
+            }
         )
         + "\n"
     )
     noise.main([*arguments, "--summary"])
-    assert "| x | off-topic | 1 | 100.0% | 0.0% | 100.0% | 1.0 |" in capsys.readouterr().out
+    assert "| x | 20% | 1 | 40.0% | 25.0% | 50.0% |" in capsys.readouterr().out

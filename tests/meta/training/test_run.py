@@ -11,9 +11,10 @@ import toyruns
 from cases import each
 
 from tinytrain.base.errors import AdaptationRefusedError, InputError, StorageError
+from tinytrain.meta.bench.statistics import Interval
 from tinytrain.meta.training import checkpoint
 from tinytrain.meta.training.offline import finish
-from tinytrain.meta.training.validate import Judged, Verdict
+from tinytrain.meta.training.validate import Verdict
 from tinytrain.network.file import load_network
 
 
@@ -92,7 +93,7 @@ def test_the_checkpoint_is_chosen_by_held_out_domains_not_by_source_classes(tmp_
         def validate(values):
             left_out, held_out = next(scores)
             seen.append(values.copy())
-            return Verdict({"target": Judged(left_out, 0.01)}, {"source": Judged(held_out, 0.01)})
+            return Verdict({"target": Interval(left_out, 0.01, 2)}, {"source": Interval(held_out, 0.01, 2)})
 
         task.validate = validate
         return task
@@ -114,7 +115,7 @@ def test_the_best_way_from_the_first_weights_to_the_trained_ones_is_kept(tmp_pat
             return float(gone @ whole / max(1e-12, whole @ whole))
 
         task.selection_score = lambda values: 1 - abs(way(values) - 0.5)
-        task.validate = lambda values: Verdict({"target": Judged(task.selection_score(values), 0.01)}, {})
+        task.validate = lambda v: Verdict({"target": Interval(task.selection_score(v), 0.01, 2)}, {})
         return task
 
     run = toyruns.run(tmp_path, wrap=wrap, validate=halfway, weights="float32")
@@ -126,7 +127,7 @@ def test_the_best_way_from_the_first_weights_to_the_trained_ones_is_kept(tmp_pat
 
 def test_without_progress_on_held_out_domains_the_run_stops_early(tmp_path):
     def wrap(task):
-        verdict = Verdict({"target": Judged(0.5, 0.01)}, {})
+        verdict = Verdict({"target": Interval(0.5, 0.01, 2)}, {})
         task.validate = lambda values: verdict
         return task
 
@@ -256,8 +257,8 @@ def test_the_exported_network_is_a_plain_int8_one(tmp_path):
 
 def test_what_a_domain_loses_against_the_start_counts_three_times():
     start = {"photos": 0.8, "drawings": 0.6}
-    forgetful = Verdict({"photos": Judged(0.75, 0), "drawings": Judged(0.72, 0)}, {}, start)
-    careful = Verdict({"photos": Judged(0.8, 0), "drawings": Judged(0.65, 0)}, {}, start)
+    forgetful = Verdict({"photos": Interval(0.75, 0, 2), "drawings": Interval(0.72, 0, 2)}, {}, start)
+    careful = Verdict({"photos": Interval(0.8, 0, 2), "drawings": Interval(0.65, 0, 2)}, {}, start)
     assert forgetful.score.mean > careful.score.mean
     assert forgetful.selection_score == pytest.approx((0.75 + 0.72) / 2 - 2 * 0.05 / 2)
     assert (
