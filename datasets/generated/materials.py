@@ -29,9 +29,8 @@ def striped(u, v, p, field):
 def plaid(u, v, p, field):
     def bands(x):
         broad = field.step(part(x) - (0.35 + 0.35 * p[0]))
-        return broad * np.float32(0.7) + field.step(0.05 + 0.05 * p[1] - np.abs(part(x) - 0.2)) * np.float32(
-            0.3
-        )
+        thin = field.step(0.05 + 0.05 * p[1] - np.abs(part(x) - 0.2))
+        return broad * np.float32(0.7) + thin * np.float32(0.3)
 
     thread = _ridge((u + v) * 9) * np.float32(0.1)
     return (bands(u) + bands(v)) / 2 * np.float32(0.9) + thread, thread
@@ -59,9 +58,8 @@ def brick(u, v, p, field):
     column, joint = np.floor(long).astype(np.int32), np.float32(0.05 + 0.08 * p[2])
     inside = np.minimum((0.5 - np.abs(part(long) - 0.5)) * (1.2 + 1.6 * p[0]), 0.5 - np.abs(part(v) - 0.5))
     stone = field.step(inside - joint)
-    return stone * (0.45 + 0.5 * field.of_cell(column, row)), stone * (
-        0.8 + 0.3 * field.smooth(u * 5, v * 5, 3)
-    )
+    grain = 0.8 + 0.3 * field.smooth(u * 5, v * 5, 3)
+    return stone * (0.45 + 0.5 * field.of_cell(column, row)), stone * grain
 
 
 def cellular(u, v, p, field):
@@ -112,9 +110,8 @@ def perforated(u, v, p, field):
 
 def bark(u, v, p, field):
     stretch = np.float32(3 + 5 * p[0])
-    folds = field.smooth(u * 1.6, v * 1.6 / stretch, 0) + field.smooth(
-        u * 4, v * 6 / stretch, 1
-    ) * np.float32(0.5)
+    fine = field.smooth(u * 4, v * 6 / stretch, 1) * np.float32(0.5)
+    folds = field.smooth(u * 1.6, v * 1.6 / stretch, 0) + fine
     ridge = np.clip(np.abs(folds - 0.75) * np.float32(2 + 2 * p[1]), 0, 1)
     return ridge * (0.6 + 0.4 * field.smooth(u * 6, v * 4, 3)), ridge
 

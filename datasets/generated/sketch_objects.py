@@ -58,10 +58,8 @@ def _face(p: Plan, top, head: int) -> None:
     p.add(blob(at, wide, high, lean, p.between(0.8, 1.2), p.between(-0.5, 0.2)), head)
     if p.rng.random() < 0.25:  # a trunk or a beak
         end = beside(at, wide + p.between(0.1, 0.45), p.between(-0.1, 0.7))
-        p.add(
-            tube([beside(at, wide * 0.8, 0), beside(at, wide * 1.5, 0.1), end], p.between(0.05, 0.12), 0.03),
-            head,
-        )
+        path = [beside(at, wide * 0.8, 0), beside(at, wide * 1.5, 0.1), end]
+        p.add(tube(path, p.between(0.05, 0.12), 0.03), head)
     p.add(blob(beside(at, wide * 0.25, -high * 0.2), 0.03, 0.035), head, detail=True)
 
 
@@ -94,10 +92,8 @@ def _insect(p: Plan) -> None:
     for side in (-1, 1):
         for k in range(legs):
             joint = np.array((side * fat * 0.6, -0.25 + 0.22 * k))
-            knee, foot = (
-                beside(joint, side * 0.25, -0.12 + 0.1 * k),
-                beside(joint, side * 0.45, -0.1 + 0.25 * k),
-            )
+            knee = beside(joint, side * 0.25, -0.12 + 0.1 * k)
+            foot = beside(joint, side * 0.45, -0.1 + 0.25 * k)
             p.add(smooth(np.stack([joint, knee, foot])), p.limb(joint), closed=False)
         feeler = p.limb((side * 0.05, -long))
         path = np.array([(0.05, -long), (0.1, -long - 0.2), (span * 0.4, -long - 0.25)])
@@ -115,11 +111,8 @@ def _insect(p: Plan) -> None:
                 p.add(blob(beside(centre, side * 0.14 * j, 0), 0.07, 0.07), limb, detail=True)
     rings = p.one_of(1, 2, 3)
     for k in range(rings):
-        p.add(
-            blob(
-                (0, 0.6 - (k + 0.5) * 1.1 / rings), fat * (1 - 0.2 * k), 0.62 / rings, 0, p.between(0.7, 1.1)
-            )
-        )
+        at = (0, 0.6 - (k + 0.5) * 1.1 / rings)
+        p.add(blob(at, fat * (1 - 0.2 * k), 0.62 / rings, 0, p.between(0.7, 1.1)))
     p.add(blob((0, -long + 0.08), fat * p.between(0.5, 0.9), 0.13))
 
 
@@ -139,9 +132,8 @@ def _vehicle(p: Plan) -> None:
             p.add(polygon([(x + 0.03, low - 0.04), (x + 0.03, top + 0.06), (x + wide - 0.03, top + 0.06),
                            (x + wide - 0.03, low - 0.04)]), detail=True)  # fmt: skip
     else:  # a mast with a sail
-        p.add(
-            polygon([(0, -high), (0, -high - 1.2 * roof - 0.5), (p.one_of(-1, 1) * long * 0.7, -high - 0.1)])
-        )
+        top, end = (0, -high - 1.2 * roof - 0.5), (p.one_of(-1, 1) * long * 0.7, -high - 0.1)
+        p.add(polygon([(0, -high), top, end]))
     p.add(polygon([(-long, -high * back), (-long * 0.85, -high), (long * 0.85, -high), (long, -high * front),
                    (long * p.between(0.6, 1.0), high * 0.7),
                    (-long * p.between(0.6, 1.0), high * 0.7)]))  # fmt: skip
@@ -158,11 +150,8 @@ def _building(p: Plan) -> None:
         x = 0 if k == 0 else p.one_of(-1, 1) * p.between(0.35, 0.7)
         left, right, top = x - wide, x + wide, 0.8 - high
         p.add(polygon([(left, 0.8), (left, top), (right, top), (right, 0.8)]))
-        kind, up, over = (
-            p.one_of("gable", "gable", "dome", "flat", "tower"),
-            p.between(0.2, 0.7),
-            p.between(0, 0.15),
-        )
+        kind = p.one_of("gable", "gable", "dome", "flat", "tower")
+        up, over = p.between(0.2, 0.7), p.between(0, 0.15)
         if kind == "gable":
             peak = x + p.one_of(0, 0, 0.5, -0.5) * wide
             p.add(polygon([(left - over, top), (peak, top - up), (right + over, top)]))
@@ -200,23 +189,15 @@ def _vessel(p: Plan) -> None:
         k = p.rng.integers(6, POINTS - 6)
         p.add([(-width[k], y[k]), (0, y[k] + 0.06), (width[k], y[k])], closed=False, detail=True)
     if p.rng.random() < 0.4:
-        p.add(
-            blob(
-                (0, p.between(-0.3, 0.4)), p.between(0.1, 0.3), p.between(0.08, 0.3), 0, p.between(0.4, 1.8)
-            ),
-            detail=True,
-        )
+        at, wide, high = (0, p.between(-0.3, 0.4)), p.between(0.1, 0.3), p.between(0.08, 0.3)
+        p.add(blob(at, wide, high, 0, p.between(0.4, 1.8)), detail=True)
 
 
 def _plant(p: Plan) -> None:
     lean, pairs = p.between(-0.3, 0.3), p.one_of(0, 1, 2, 3, 4)
     p.add(tube([(0, 0.9), (lean, 0.2), (lean * 0.5, -0.5)], p.between(0.02, 0.12), 0.03))
-    long, wide, up, power = (
-        p.between(0.2, 0.6),
-        p.between(0.06, 0.2),
-        p.between(-0.9, 0.5),
-        p.between(0.8, 1.9),
-    )
+    long, wide = p.between(0.2, 0.6), p.between(0.06, 0.2)
+    up, power = p.between(-0.9, 0.5), p.between(0.8, 1.9)
     for k in range(pairs):
         for side in (-1, 1):
             root = np.array((lean * 0.7, 0.7 - 0.32 * k))
@@ -226,9 +207,8 @@ def _plant(p: Plan) -> None:
     petals, size, thin = p.one_of(0, 1, 4, 5, 6, 8, 12), p.between(0.2, 0.45), p.between(0.06, 0.2)
     for k in range(petals):
         turn = 2 * np.pi * k / petals
-        p.add(
-            blob(at + np.array((size, 0)) @ turned(turn), size * 0.8, thin, turn, p.between(0.8, 1.0)), head
-        )
+        centre = at + np.array((size, 0)) @ turned(turn)
+        p.add(blob(centre, size * 0.8, thin, turn, p.between(0.8, 1.0)), head)
     core = p.between(0.08, 0.2) if petals else p.between(0.3, 0.6)
     p.add(blob(at, core, core * p.between(0.7, 1.2), 0, p.one_of(1.0, 0.8, 1.3)), head)
 

@@ -83,12 +83,9 @@ def _draw(canvas: Image.Image, kind: Sketch, look, project, rng) -> None:
     for number, (part, points) in enumerate(zip(shown, placed, strict=True)):
         path = project(points)
         if part.closed and style != "see-through" and not (style == "lines" and part.detail):
-            fill = {"painted": paints[part.limb % 4 if not part.detail else 3], "silhouette": ink}.get(
-                style, paper
-            )
-            if style == "silhouette" and part.detail:
-                fill = paper
-            draw.polygon(corners(path), fill=as_bytes(fill))
+            inks = {"painted": paints[3 if part.detail else part.limb % 4]}
+            inks |= {} if part.detail else {"silhouette": ink}
+            draw.polygon(corners(path), fill=as_bytes(inks.get(style, paper)))
         if style == "lines" and part.closed and number % 3 == 1 and pen.pressure > 0.75:
             _hatch(draw, path, round(pen.width * side * 0.4), as_bytes(ink + 25), rng)
         _stroke(draw, path, pen, as_bytes(ink), side, rng)

@@ -70,21 +70,15 @@ def _curve(*knots) -> np.ndarray:
 
 
 def _about_y(points: np.ndarray, angle: float) -> np.ndarray:
-    x, y, z = np.moveaxis(points, -1, 0)
-    return np.stack(
-        [x * np.cos(angle) + z * np.sin(angle), y, z * np.cos(angle) - x * np.sin(angle)], axis=-1
-    )
-
-
-def _capped(radius: np.ndarray, closed: bool = True) -> np.ndarray:
-    radius = radius.copy()
-    radius[0] = 0
-    if closed:
-        radius[-1] = 0
-    return radius
+    (x, y, z), c, s = np.moveaxis(points, -1, 0), np.cos(angle), np.sin(angle)
+    return np.stack([x * c + z * s, y, z * c - x * s], axis=-1)
 
 
 T = V[:, 0]
+
+
+def _capped(radius: np.ndarray, closed: bool = True) -> np.ndarray:
+    return np.where((T == 0) | ((T == 1) & closed), 0, radius)
 
 
 def _vase(rng):
@@ -96,20 +90,14 @@ def _vase(rng):
 
 def _box(rng):
     high, wide, taper = rng.uniform(0.4, 1.0), rng.uniform(0.35, 0.9), rng.uniform(0.5, 1.1)
-    radius = wide * (1 + (taper - 1) * T)
-    return _turned(
-        _capped(radius), (2 * np.clip((T - 0.06) / 0.88, 0, 1) - 1) * high, 0.25, rng.uniform(0.4, 1.0)
-    )
+    radius, level = wide * (1 + (taper - 1) * T), 2 * np.clip((T - 0.06) / 0.88, 0, 1) - 1
+    return _turned(_capped(radius), level * high, 0.25, rng.uniform(0.4, 1.0))
 
 
 def _ball(rng):
     high, wide, power = rng.uniform(0.5, 1.0), rng.uniform(0.5, 0.9), rng.uniform(0.6, 1.4)
-    return _turned(
-        wide * np.sin(np.pi * T) ** power,
-        -high * np.cos(np.pi * T),
-        rng.choice((1.0, 0.6)),
-        rng.uniform(0.5, 1.0),
-    )
+    radius, square = wide * np.sin(np.pi * T) ** power, rng.choice((1.0, 0.6))
+    return _turned(radius, -high * np.cos(np.pi * T), square, rng.uniform(0.5, 1.0))
 
 
 def _fruit(rng):
@@ -117,9 +105,7 @@ def _fruit(rng):
     lobes, deep, long = rng.integers(0, 8), rng.uniform(0.03, 0.16), rng.uniform(0.45, 1.0)
     radius = 0.75 * np.sin(np.pi * T) ** rng.uniform(0.4, 1.0) * (1 + rng.uniform(-0.5, 0.5) * (T - 0.5))
     points = _turned(radius * rng.uniform(0.4, 1.0), -long * np.cos(np.pi * T))
-    points = points * np.stack(
-        [1 + deep * np.cos(lobes * U), 1 + 0 * U, 1 + deep * np.cos(lobes * U)], axis=-1
-    )
+    points[..., ::2] *= (1 + deep * np.cos(lobes * U))[..., None]
     points[..., 0] += rng.uniform(-0.5, 0.5) * points[..., 1] ** 2
     return points
 
@@ -127,12 +113,8 @@ def _fruit(rng):
 def _disc(rng):
     edge, high = rng.uniform(0.7, 1.0), rng.uniform(0.08, 0.35)
     radius = edge * np.interp(T, (0, 0.3, 0.7, 1), (0, 1, rng.uniform(0.5, 1.0), 0))
-    return _turned(
-        radius,
-        high * (2 * np.clip((T - 0.2) / 0.6, 0, 1) - 1),
-        rng.choice((1.0, 0.3, 0.7)),
-        rng.uniform(0.6, 1.0),
-    )
+    level, square = high * (2 * np.clip((T - 0.2) / 0.6, 0, 1) - 1), rng.choice((1.0, 0.3, 0.7))
+    return _turned(radius, level, square, rng.uniform(0.6, 1.0))
 
 
 def _loop(rng):

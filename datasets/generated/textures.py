@@ -99,10 +99,7 @@ def _coordinates(kind: Material, rng, side: int):
     start = rng.uniform(0, 50, 2).astype(np.float32)
     u = (turned[0, 0] * at[None, :] + turned[1, 0] * at[:, None]) / depth + start[0]
     v = (turned[0, 1] * at[None, :] + turned[1, 1] * at[:, None]) / depth + start[1]
-    return (
-        u + noise(rng, 4, side) * np.float32(folds),
-        v + noise(rng, 4, side) * np.float32(folds),
-    )
+    return tuple(x + noise(rng, 4, side) * np.float32(folds) for x in (u, v))
 
 
 def _relief_light(kind: Material, height: np.ndarray, rng) -> np.ndarray:

@@ -92,20 +92,6 @@ def parser_of(name: str, text: str, *options: Option) -> Parser:
     return p
 
 
-def parser_of_turns(name: str, text: str, forms: str, *options: Option) -> Parser:
-    """The parser of a script whose `forms` take turns to adapt to the images of `support_alone`."""
-    return parser_of(
-        name,
-        text,
-        *network_options("tinytrain-small-2", "leaves"),
-        option("--forms", forms, "with commas (default: %(default)s)"),
-        option("--policy", "tinytrain"),
-        *task_options(),
-        number("--repeats", 7, "of every one (default: %(default)s)"),
-        *options,
-    )
-
-
 def grid(args, **values: Iterable) -> Rows:
     """A job for every combination of `values` and the packs, the first of these values changing last."""
     pairs = [*values.items(), ("pack", args.packs.split(","))]

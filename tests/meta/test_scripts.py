@@ -14,11 +14,10 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.estimate": ("--tasks", "load_backbone"),
     "studies.continual": ("--seeds", "load_backbone"),
     "studies.drift": ("--shots", "load_backbone"),
-    "studies.int8_adaptation": ("--repeats", "load_backbone"),
+    "studies.adaptation": ("--repeats", "load_backbone"),
     "studies.int8_forward": ("--episodes", "load_backbone"),
     "studies.int8_training": ("--episodes", "load_backbone"),
     "studies.operations": ("--episodes", "load_backbone"),
-    "studies.threads": ("--repeats", "load_backbone"),
     "studies.seconds": ("--episodes", "load_backbone"),
     "studies.scaling": ("--repeats", "load_backbone"),
     "studies.start": ("--runs", "times_of"),
@@ -31,7 +30,7 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "pytorch.speed": ("--repeats", "load_backbone"),
 }
 LISTS = (
-    ("studies.budgets", "--way"), ("studies.budgets", "--shots"), ("studies.threads", "--threads"),
+    ("studies.budgets", "--way"), ("studies.budgets", "--shots"), ("studies.adaptation", "--threads"),
     ("studies.scaling", "--counts"), ("studies.heads", "--shots"), ("studies.normal", "--shots"),
     ("studies.strangers", "--shots"), ("studies.continual", "--replay"), ("studies.how_much", "--extents"),
     ("pytorch.speed", "--threads"),

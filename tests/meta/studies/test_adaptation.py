@@ -1,4 +1,4 @@
-"""Whole adaptations in both precisions: costs of a small run, and marks that are read as they were set."""
+"""Whole adaptations take turns, on several threads with the same bits; marks are read as they were set."""
 
 import json
 import os
@@ -6,9 +6,10 @@ import shlex
 import sys
 
 import pytest
+from cases import each
 
 from tinytrain.base.errors import UsageError
-from tinytrain.meta.studies import int8_adaptation as study
+from tinytrain.meta.studies import adaptation as study
 
 # In place of another machine: a mark of its own, then those of the start, the images and the adaptation.
 COUNTER = """
@@ -21,7 +22,7 @@ cost = {"float32@1MB": 90, "int8@256KB": 30}[form] * (sys.argv[-1] == "--mark")
 with open(os.environ["COUNT"] + ".marks", "w") as marks:
     marks.write("".join(f"{n * 1_000_000}\\n" for n in (3, 7, 8, 8 + cost)))
 macs = {"float32@1MB": 100_000_000, "int8@256KB": 50_000_000}[form]
-print(json.dumps({"trained": 5, "arena": 6, "macs": macs}))
+print(json.dumps([5, 6, macs]))
 """
 
 
@@ -34,13 +35,24 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.split("|")[1:-1]]
 
 
-def test_forms_take_turns_and_are_compared_with_the_first(arguments, capsys):
-    assert study.main([*arguments, "--repeats", "2", "--forms", "float32@1MB,int8@1MB"]) == 0
-    head, _, first, second = map(cells, capsys.readouterr().out.splitlines())
-    assert (first[0], second[0]) == ("float32@1MB", "int8@1MB")
-    costs = [float(row[head.index("processor time, ms")].replace(",", "")) for row in (first, second)]
-    assert first[-2:] == ["1.00", "1.00"]
-    assert float(second[-2]) == pytest.approx(costs[1] / costs[0], rel=0.2)
+def test_forms_and_threads_take_turns_and_are_compared_with_the_first(arguments, capsys):
+    forms = ["--forms", "float32@1MB,int8@1MB,15%@60kB", "--threads", "1,3"]
+    assert study.main([*arguments, "--repeats", "2", *forms]) == 0
+    head, _, *lines = map(cells, capsys.readouterr().out.splitlines())
+    assert [line[:2] for line in lines] == [
+        [form, threads] for form in ("float32@1MB", "int8@1MB", "15%@60kB") for threads in "13"
+    ]
+    assert all(cell.endswith(" (1.00)") for cell in lines[0][-3:])
+    for name in study.TIMES:
+        (first, _), (value, share) = (line[head.index(name)].split() for line in (lines[0], lines[3]))
+        assert float(share.strip("()")) == pytest.approx(float(value) / float(first), abs=0.02, rel=0.1)
+
+
+def test_a_result_that_depends_on_the_threads_is_an_error(arguments, monkeypatch):
+    count = iter(range(100))
+    monkeypatch.setattr(study, "encode_delta", lambda delta: next(count))
+    with pytest.raises(SystemExit, match="2 threads give another result than 1"):
+        study.study([*arguments, "--forms", "15%@60kB", "--threads", "1,2"])
 
 
 def test_a_form_runs_a_step_to_compile_and_then_all_to_be_counted(arguments, tmp_path, capsys, monkeypatch):
@@ -50,9 +62,11 @@ def test_a_form_runs_a_step_to_compile_and_then_all_to_be_counted(arguments, tmp
     assert study.main([*arguments, "--forms", "float32@1MB,int8@256KB", "--count", command]) == 0
     runs = (tmp_path / "runs").read_text().splitlines()
     assert runs == [f"{form} {last}" for form in ("float32@1MB", "int8@256KB") for last in ("1", "--mark")]
-    _, _, first, second, _, start = capsys.readouterr().out.splitlines()
-    assert cells(first)[-3:] == ["90", "1.00", "1.00"] and cells(second)[-3:] == ["30", "0.33", "0.67"]
-    assert start == "the start alone: 7 M instructions"
+    _, _, *lines = map(cells, capsys.readouterr().out.splitlines())
+    assert lines == [
+        ["float32@1MB", "1", "5", "6", "100", "90 (1.00)", "7"],
+        ["int8@256KB", "1", "5", "6", "50", "30 (0.33)", "7"],
+    ]
 
 
 def test_three_marks_are_set_and_none_inside_the_adaptation(arguments, capsys, monkeypatch):
@@ -70,8 +84,8 @@ def test_three_marks_are_set_and_none_inside_the_adaptation(arguments, capsys, m
     monkeypatch.setattr(study, "adapted", watched)
     assert study.main([*arguments, "--forms", "int8@256KB", "--mark"]) == 0
     assert len(asked) == 3
-    facts = json.loads(capsys.readouterr().out)
-    assert 0 < facts["arena"] <= 256_000 and facts["trained"] > 0 and facts["macs"] > 0
+    trained, arena, macs = json.loads(capsys.readouterr().out)
+    assert 0 < arena <= 256_000 and trained > 0 and macs > 0
 
 
 def prepared(arguments):
@@ -80,7 +94,7 @@ def prepared(arguments):
     return study.support_alone(study.load_backbone(args.backbone), args), "int8@256KB", args
 
 
-@pytest.mark.parametrize("name", ["int8", "int4@1MB", "@1MB"])
-def test_what_is_no_form_is_refused(name):
-    with pytest.raises(UsageError, match="there is no form"):
+@each("name, said", [("int8", "no form"), ("15%", "no form"), ("int4@1MB", "int4"), ("@1MB", "''")])
+def test_what_is_no_form_is_refused(name, said):
+    with pytest.raises(UsageError, match=said):
         study.budget_of(name)
