@@ -1,4 +1,4 @@
-"""Images that stand for what a network may see, where nobody gives any: generated ones, free to use."""
+"""Generated images to calibrate a network with, if a user gives none of their own."""
 
 import numpy as np
 

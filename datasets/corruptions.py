@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image, ImageFilter
 
 FILL = (128, 128, 128)  # what a turned image uncovers: the middle of the range
-SHARE = 84  # strengths are those of images of so many pixels a side
+SIDE = 84  # strengths are those of images of so many pixels a side
 
 
 def darkened(image: np.ndarray, rng: np.random.Generator, factor: float = 0.2) -> np.ndarray:
@@ -16,7 +16,7 @@ def darkened(image: np.ndarray, rng: np.random.Generator, factor: float = 0.2) -
 
 def blurred(image: np.ndarray, rng: np.random.Generator, radius: float = 2.0) -> np.ndarray:
     """Out of focus: a Gaussian of `radius` pixels of an image with 84 pixels a side."""
-    radius *= image.shape[0] / SHARE
+    radius *= image.shape[0] / SIDE
     return np.array(Image.fromarray(image).filter(ImageFilter.GaussianBlur(radius)))
 
 

@@ -22,6 +22,7 @@ from tinytrain.base.errors import StorageError
 from tinytrain.base.files import write_bytes
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.datasets.calibration import calibration_images
+from tinytrain.meta.bench.document import table_lines
 from tinytrain.meta.bench.episode import run_episode
 from tinytrain.meta.bench.sampler import Entry
 from tinytrain.meta.bench.statistics import Interval, mean_interval
@@ -100,11 +101,10 @@ def card(network: Network, file: bytes, stages: list[Stage], found, episodes: in
             f"- `{stage.command}`: step {result['best_step']:,} of {result['steps']:,},"
             f" {result['seconds'] / 60:.0f} minutes"
         )
-    lines += ["", "| domain left out of training | start | float32 | int8 |", "|---|---|---|---|"]
     last = stages[-1].result
-    for name, (start, _) in last["start"]["left_out"].items():
-        after = (last[form]["left_out"][name][0] for form in ("float32", "int8"))
-        lines.append(f"| {name} | " + " | ".join(f"{100 * v:.1f}" for v in (start, *after)) + " |")
+    forms = [last[form]["left_out"] for form in ("start", "float32", "int8")]
+    rows = [(name, *(f"{100 * form[name][0]:.1f}" for form in forms)) for name in forms[0]]
+    lines += ["", *table_lines(("domain left out of training", "start", "float32", "int8"), rows)]
     lines += [
         "",
         "## Accuracy on target packs",
@@ -112,11 +112,9 @@ def card(network: Network, file: bytes, stages: list[Stage], found, episodes: in
         f"5-way 5-shot, 10 queries per class, {episodes} episodes per pack, seed {SEED}; top-1 in per cent",
         "with 95 % intervals. No stage saw any of this; of omniglot these are the evaluation alphabets.",
         "",
-        "| pack | " + " | ".join(COLUMNS.values()) + " |",
-        "|---|---|---|---|",
     ]
-    for pack, row in found.items():
-        lines.append(f"| {pack} | " + " | ".join(f"{i.mean:.1f} ±{i.half:.1f}" for i in row.values()) + " |")
+    rows = [(pack, *(interval.text() for interval in row.values())) for pack, row in found.items()]
+    lines += table_lines(("pack", *COLUMNS.values()), rows)
     return "\n".join(lines) + "\n"
 
 

@@ -46,7 +46,7 @@ def accuracy(rows, form: str) -> str:
 class Method:
     """The runs of a method on a backbone: 5-way 5-shot, the first `most` episodes of each pack.
 
-    Its accuracies, in per cent, are those after adapting, or `when` else.
+    Its accuracies, in per cent, are those after adapting, or at another time `when`.
     """
 
     def __init__(self, rows, backbone: str, label: str, when: str = "after", most: int = 1000):

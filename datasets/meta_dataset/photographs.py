@@ -1,7 +1,13 @@
 """Sets of photographs: FGVC-Aircraft, VGG Flowers, CUB-200-2011, DTD, FGVCx Fungi and objects of MSCOCO."""
 
+import io
 from pathlib import Path
 
+import numpy as np
+
+from tinytrain.base.errors import InputError, one_line
+from tinytrain.base.extras import install
+from tinytrain.base.files import read_bytes
 from tinytrain.datasets.meta_dataset.listing import (
     Listing,
     Row,
@@ -12,8 +18,8 @@ from tinytrain.datasets.meta_dataset.listing import (
     read_json,
     read_lines,
 )
-from tinytrain.datasets.meta_dataset.matfile import read_mat
 
+MAX_LABELS = 2**16  # bytes of a .mat file, which may unpack to a thousand times as many; flowers has 502
 BOX_SCALE = 1.2  # of MSCOCO's boxes, around their centre, as in Meta-Dataset
 
 
@@ -39,6 +45,27 @@ def flowers(root: Path) -> Listing:
     labels = read_mat(root / "imagelabels.mat", "labels").ravel()
     rows = (Row(f"{int(label):03d}", f"jpg/image_{k:05d}.jpg") for k, label in enumerate(labels, 1))
     return listing_of(root, rows)
+
+
+def read_mat(path: Path, name: str) -> np.ndarray:
+    """The array (m, n) of numbers called `name` of a MATLAB 5 file.
+
+    Raises InputError, ``package-missing`` without scipy.
+    """
+    data = read_bytes(path, MAX_LABELS)
+    try:
+        from scipy.io import loadmat
+    except ModuleNotFoundError:
+        why = f"{str(path)!r} needs the package scipy; run {install('data')}"
+        raise InputError("package-missing", why) from None
+    try:
+        array = loadmat(io.BytesIO(data), variable_names=[name])[name]
+        if array.dtype.kind not in "iuf" or array.ndim != 2:
+            raise ValueError(f"{array.shape} of {array.dtype}")
+    except Exception as error:  # a damaged file raises anything
+        why = f"{type(error).__name__}: {one_line(error, 100)}"
+        raise broken(path, f"is no MATLAB 5 file with an array {name!r} of numbers ({why})") from error
+    return array
 
 
 def birds(root: Path) -> Listing:

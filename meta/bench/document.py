@@ -1,7 +1,7 @@
 """A report as a list of blocks, and the blocks as Markdown or as one HTML page."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tinytrain.base.page import page, safe, scrolled, tag
@@ -58,23 +58,24 @@ def markdown(title: str, blocks: Iterable[Block]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def table_lines(table: Table) -> str:
-    """The table in Markdown."""
+def table_lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lines of Markdown of cells that are Markdown."""
+    lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
+    return [lines[0], "|---" * len(header) + "|", *lines[1:]]
 
-    def line(cells):
-        return "| " + " | ".join(cells) + " |"
 
-    rows = [
+def _markdown_table(table: Table) -> str:
+    rows = (
         [f"**{plain(cell)}**" if (r, c) in table.strong else plain(cell) for c, cell in enumerate(row)]
         for r, row in enumerate(table.rows)
-    ]
-    return "\n".join([line(map(plain, table.header)), "|---" * len(table.header) + "|", *map(line, rows)])
+    )
+    return "\n".join(table_lines(list(map(plain, table.header)), rows))
 
 
 _MARKDOWN = {
     Heading: lambda block: "#" * block.level + " " + plain(block.text),
     Text: lambda block: plain(block.text),
-    Table: table_lines,
+    Table: _markdown_table,
     Figure: lambda block: f"![{plain(block.title)}]({block.file})",
 }
 

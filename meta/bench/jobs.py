@@ -51,7 +51,7 @@ class Job:
 
 
 def open_backbones(matrix: Matrix, names: Iterable[str], files: Mapping[str, str]) -> dict[str, Backbone]:
-    """The backbones of that names; `files` come before those of the matrix. Raises InputError."""
+    """The backbones of these names; `files` come before those of the matrix. Raises InputError."""
     found = {}
     for name in dict.fromkeys(names):
         row = matrix.backbones.get(name)

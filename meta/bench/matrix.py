@@ -138,7 +138,7 @@ def load_matrix(path: str | os.PathLike) -> tuple[Matrix, dict[str, float]]:
 
 
 def _contradictions(matrix: Matrix) -> Iterator[str]:
-    """What its rows say of each other that cannot be, with what to take instead."""
+    """Rows of a matrix that contradict each other, each with a remedy."""
     tuning, labels, run = matrix.tuning, matrix.labels, matrix.run_backbones
     # A row of `policies` or `backbones` that no cell names would change nothing: its name is mistyped.
     of_tuning = (tuning.backbone,) if tuning else ()

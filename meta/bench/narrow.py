@@ -19,7 +19,7 @@ def narrowed(
 ) -> Matrix:
     """`matrix` with only the rows named (None: all).
 
-    Raises UsageError for a name that no row has, or none together with the others.
+    Raises UsageError for a name that no row has, or that no row has together with the others.
     """
     cells = []
     for cell in matrix.cells:

@@ -29,8 +29,9 @@ def write_report(
 ) -> dict:
     """Write the report of the records in `logs` to `folder`; its figures and the files as JSON values.
 
-    `rates` is the file in which their tuned learning rates stand; `matrix` tells which backbones were trained
-    from which, and it is said what the logs lack of it. `packs` alone, and the first `episodes` of each.
+    `rates` is the file of their tuned learning rates. With a `matrix`, backbones are compared with those that
+    they were trained from, and the report names the runs that the logs lack. `packs` and `episodes` choose
+    some packs, and the first episodes of each.
 
     Raises InputError for logs that are none or hold nothing of this, and StorageError.
     """

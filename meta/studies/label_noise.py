@@ -163,7 +163,7 @@ OPTIONS = (
     *ADAPTS,
     episodes_option(60, "per pack and case"),
     option("--pattern", "symmetric", choices=("symmetric", "pairs")),
-    option("--parts", "noise", "noise, or suspects, who need no training; or both, with a comma"),
+    option("--parts", "noise", "noise, suspects (which trains nothing), or both with a comma"),
     *task_options(queries=15, seed=1),
 )
 SETTINGS = ("policy", "budget", *TASK)

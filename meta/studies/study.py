@@ -15,6 +15,7 @@ from tinytrain.base.units import parse_bytes
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode.episode import Episode
 from tinytrain.meta.bench.codehash import code_hash
+from tinytrain.meta.bench.document import table_lines as table
 from tinytrain.meta.bench.sampler import decoded
 from tinytrain.meta.bench.statistics import Interval, mean_interval, stratified
 from tinytrain.meta.run_log import any_row, opened, read_log
@@ -212,12 +213,6 @@ def adapted(network: Network, episode: Episode, args, seed: int, policy=None, fo
 # Tables.
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of Markdown."""
-    lines = [f"| {' | '.join(row)} |" for row in (header, *rows)]
-    return [lines[0], "|---" * len(header) + "|", *lines[1:]]
-
-
 def values_of(rows: Rows, key: str) -> list:
     """The different values of a key, in the order in which they came up."""
     return list(dict.fromkeys(row[key] for row in rows))
@@ -254,7 +249,7 @@ def signed(differences: Sequence[float]) -> str:
 
 
 def fact(name: str, key: str) -> Callable[[dict], float]:
-    """The function that finds a fact of the form `name` in a row."""
+    """A function of a row: the fact `key` of the form `name`."""
     return lambda row: row["forms"][name][key]
 
 

@@ -5,6 +5,7 @@ PACKAGES = {
     "onnx": ("onnx>=1.16",),
     "tflite": ("ai-edge-litert>=2.0.2",),
     "heic": ("pillow-heif>=1.0",),
+    "data": ("scipy>=1.14",),
     "host": ("joblib>=1.5", "safetensors>=0.4.5"),
 }
 
