@@ -92,6 +92,14 @@ def noise(rng, cells: int, side: int) -> np.ndarray:
     return np.asarray(coarse.resize((side, side), Image.Resampling.BICUBIC))
 
 
+def patchwork(rng, base: np.ndarray, cells: int, deviations: tuple[float, float], side: int) -> Image.Image:
+    """Blurred patches around the colour `base`, RGB (side, side); deviations of all channels, and of each."""
+    whole, each = deviations
+    patches = base + rng.normal(0, whole, (cells, cells, 1)) + rng.normal(0, each, (cells, cells, 3))
+    small = Image.fromarray(np.clip(patches, 0, 255).astype(np.uint8))
+    return small.resize((side, side), Image.Resampling.BICUBIC)
+
+
 def pose(rng, side: int, degrees=(7, 14, 22), scale=(0.24, 0.46), shift: float = 0.14):
     """A function from the object's coordinates (n, 2) to pixels: turned in space, seen in perspective.
 

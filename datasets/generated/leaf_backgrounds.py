@@ -3,7 +3,7 @@
 import numpy as np
 from PIL import Image, ImageDraw
 
-from tinytrain.datasets.generated.camera import as_bytes, corners, noise, rotation
+from tinytrain.datasets.generated.camera import as_bytes, corners, noise, patchwork, rotation
 from tinytrain.datasets.generated.sign_shapes import poly
 
 
@@ -13,9 +13,7 @@ def background(rng, size: int) -> Image.Image:
     bases = {"paper": 205, "stone": 140, "litter": (84, 70, 56), "lawn": (58, 78, 40), "blur": (66, 84, 58)}
     base = np.array(bases[kind]) * np.exp(rng.normal(0, 0.16)) + rng.normal(0, 9, 3)
     cells, deep = (int(rng.integers(3, 8)), 15) if kind != "paper" else (3, 6)
-    patches = base + rng.normal(0, deep, (cells, cells, 1)) + rng.normal(0, deep / 3, (cells, cells, 3))
-    patches = Image.fromarray(np.clip(patches, 0, 255).astype(np.uint8))
-    scene = patches.resize((size, size), Image.Resampling.BICUBIC)
+    scene = patchwork(rng, base, cells, (deep, deep / 3), size)
     draw = ImageDraw.Draw(scene)
     for _ in range({"litter": 16, "lawn": 22, "stone": 4}.get(kind, 0)):
         at, turn = rng.uniform(-0.1, 1.1, 2), rng.normal(0, 0.5 if kind == "lawn" else 3)

@@ -13,6 +13,7 @@ from tinytrain.datasets.generated.camera import (
     Domain,
     as_bytes,
     corners,
+    patchwork,
     pose,
     rotation,
     through_camera,
@@ -56,9 +57,7 @@ def _background(rng, side: int) -> Image.Image:
     """Sky, walls and leaves: a blurred patchwork, then clutter with hard edges."""
     cells = int(rng.integers(2, 9))
     base = rng.uniform(50, 200) + rng.normal(0, 22, 3)
-    patches = base + rng.normal(0, 34, (cells, cells, 1)) + rng.normal(0, 11, (cells, cells, 3))
-    patches = Image.fromarray(np.clip(patches, 0, 255).astype(np.uint8))
-    canvas = patches.resize((side, side), Image.Resampling.BICUBIC)
+    canvas = patchwork(rng, base, cells, (34, 11), side)
     draw = ImageDraw.Draw(canvas)
     for _ in range(rng.integers(2, CLUTTER)):
         colour = as_bytes(base + rng.normal(0, 45) + rng.normal(0, rng.choice((8, 50)), 3))

@@ -10,7 +10,15 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.datasets.generated.camera import Domain, as_bytes, corners, noise, pose, through_camera
+from tinytrain.datasets.generated.camera import (
+    Domain,
+    as_bytes,
+    corners,
+    noise,
+    patchwork,
+    pose,
+    through_camera,
+)
 from tinytrain.datasets.generated.sketch_objects import KINDS, sketch
 from tinytrain.datasets.generated.sketch_parts import Part, Sketch
 
@@ -68,9 +76,7 @@ def _sheet(rng, paper: np.ndarray, side: int) -> Image.Image:
     if kind < 0.92:
         tone = (noise(rng, 5, side) + noise(rng, 48, side)) * np.float32(stains)
         return Image.fromarray(np.clip(tone[..., None] + paper.astype(np.float32), 0, 255).astype(np.uint8))
-    patches = paper + rng.normal(0, 25, (cells, cells, 1)) + rng.normal(0, 15, (cells, cells, 3))
-    small = Image.fromarray(np.clip(patches, 0, 255).astype(np.uint8))
-    return small.resize((side, side), Image.Resampling.BICUBIC)
+    return patchwork(rng, paper, cells, (25, 15), side)
 
 
 def _draw(canvas: Image.Image, kind: Sketch, look, project, rng) -> None:

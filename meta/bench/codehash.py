@@ -26,16 +26,9 @@ SOURCES = {
 }  # fmt: skip
 WITHOUT_FOLDERS = ("compile_cache", "onnx")
 WITHOUT = (
-    "__main__.py",
-    "answer.py",
-    "console.py",
-    "extras.py",
-    "help_format.py",
-    "interrupts.py",
-    "page.py",
-    "svg.py",
-    "yaml_file.py",
-)
+    "__main__.py", "answer.py", "console.py", "extras.py", "help_format.py", "interrupts.py", "page.py",
+    "svg.py", "yaml_file.py",
+)  # fmt: skip
 
 
 def sources() -> list[tuple[str, Path]]:

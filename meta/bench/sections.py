@@ -70,17 +70,11 @@ def _rates(rates: Rates) -> list[Block]:
     return [Heading("Learning rates"), Text(text), Table(header, tuple(rows), frozenset(strong))]
 
 
-def figure(interval: list | None, signed: bool = False) -> str:
-    """``81.0 ±2.7``; without a half-width if there was a single value.
-
-    >>> figure([81.04, 2.71, 60]), figure([1.951, 0.57, 300], signed=True), figure(None)
-    ('81.0 ±2.7', '+1.95 ±0.57', '-')
-    """
-    return "-" if interval is None else Interval(*interval).text(2 if signed else 1, signed)
-
-
-def _clear(interval: list | str | None) -> bool:
-    return isinstance(interval, list) and Interval(*interval).clear_of_zero()
+def figure(interval: Interval | str | None, signed: bool = False) -> str:
+    """``81.0 ±2.7``; without a half-width if there was a single value. A text is shown as it is."""
+    if isinstance(interval, Interval):
+        return interval.text(2 if signed else 1, signed)
+    return "-" if interval is None else interval
 
 
 def _group(group: dict) -> list[Block]:
@@ -101,7 +95,7 @@ def _group(group: dict) -> list[Block]:
 def _accuracy(group: dict) -> Table:
     rows = []
     for method in group["methods"]:
-        counts = [interval[2] for interval in method["accuracy"].values()]
+        counts = [interval.n for interval in method["accuracy"].values()]
         cells = [figure(method["accuracy"].get(pack)) for pack in group["packs"]]
         rate = f"x{method['rate_scale']:g}" if "rate_scale" in method else ""
         rows.append((method["label"], *cells, figure(method["mean"]), f"{min(counts)}", rate))
@@ -109,11 +103,15 @@ def _accuracy(group: dict) -> Table:
 
 
 def _differences(header: tuple[str, ...], lines: list[tuple[str, list]]) -> Table:
-    """Names and intervals of differences; those clear of zero stand out. Texts are shown as they are."""
-    shown = [[i if isinstance(i, str) else figure(i, signed=True) for i in found] for _, found in lines]
-    strong = {(r, c + 1) for r, (_, found) in enumerate(lines) for c, i in enumerate(found) if _clear(i)}
-    rows = tuple((name, *cells) for (name, _), cells in zip(lines, shown, strict=True))
-    return Table(header, rows, frozenset(strong))
+    """Names and intervals of differences, or texts; intervals clear of zero stand out."""
+    rows = tuple((name, *(figure(i, signed=True) for i in found)) for name, found in lines)
+    strong = frozenset(
+        (r, c)
+        for r, (_, found) in enumerate(lines)
+        for c, i in enumerate(found, 1)
+        if isinstance(i, Interval) and i.clear_of_zero()
+    )
+    return Table(header, rows, strong)
 
 
 def _square(group: dict) -> Table:
@@ -167,7 +165,7 @@ def _figures(group: dict) -> list[Figure]:
         return []
 
     def points(cost) -> list[Point]:
-        return [Point(m["label"], cost(m["cost"]), m["mean"][0], m["mean"][1] or 0.0) for m in methods]
+        return [Point(m["label"], cost(m["cost"]), m["mean"].mean, m["mean"].half or 0.0) for m in methods]
 
     of = f"{group['backbone']}, {group['sampler']}"
     stem = _stem(of)
@@ -204,7 +202,7 @@ def _shots(groups: list[dict]) -> list[Block]:
         for method in group["methods"] if match else ():
             if method["mean"] and method.get("cost"):
                 key = (group["backbone"], match[1], tuple(sorted(group["packs"])))
-                point = Point(method["label"], int(match[2]), method["mean"][0], method["mean"][1] or 0.0)
+                point = Point(method["label"], int(match[2]), method["mean"].mean, method["mean"].half or 0.0)
                 lines.setdefault(key, {}).setdefault(method["label"], []).append(point)
     blocks: list[Block] = []
     for (backbone, way, packs), found in lines.items():

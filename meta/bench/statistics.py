@@ -6,8 +6,8 @@ named, not a sample of all possible ones. Degrees of freedom after Welch and Sat
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,9 +16,8 @@ STEPS = 20_000
 MOST_FREEDOM = 2_000.0  # beyond it t and normal agree to three digits
 
 
-@dataclass(frozen=True)
-class Interval:
-    """`mean` +- `half` (None with fewer than two values in a stratum) of `n` values."""
+class Interval(NamedTuple):
+    """`mean` +- `half` (None with fewer than two values in a stratum) of `n` values; in JSON a list."""
 
     mean: float
     half: float | None

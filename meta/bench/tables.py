@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 
 from tinytrain.base.errors import InputError
-from tinytrain.meta.bench.statistics import Interval, mean_interval, paired, stratified
+from tinytrain.meta.bench.statistics import mean_interval, paired, stratified
 
 AT_BATCH_100 = ("full", "tinytl")  # what the published tables count at batch 100
 COMPARISONS = 200_000  # a hundred times those of the results; takes ten seconds
@@ -117,17 +117,17 @@ class _Group:
         }
 
     def _accuracy(self, found: Values) -> dict:
-        means = {pack: _json(mean_interval(list(of.values()))) for pack, of in found.items()}
+        means = {pack: mean_interval(list(of.values())) for pack, of in found.items()}
         whole = set(found) == set(self.packs)
-        mean = _json(stratified([list(of.values()) for of in found.values()])) if whole else None
+        mean = stratified([list(of.values()) for of in found.values()]) if whole else None
         return {"accuracy": means, "mean": mean}
 
 
 def difference(a: Values, b: Values, packs: Iterable[str]) -> dict:
     """Paired differences by pack, and their mean if no pack is missing."""
     pairs = {pack: paired(a.get(pack, {}), b.get(pack, {})) for pack in packs}
-    mean = _json(stratified(pairs.values())) if pairs and all(pairs.values()) else None
-    return {"packs": {pack: _json(mean_interval(p)) for pack, p in pairs.items() if p}, "mean": mean}
+    mean = stratified(pairs.values()) if pairs and all(pairs.values()) else None
+    return {"packs": {pack: mean_interval(p) for pack, p in pairs.items() if p}, "mean": mean}
 
 
 def values(rows: list[dict], name: str) -> Values:
@@ -179,7 +179,3 @@ def _between(groups: list[_Group], starts: Mapping[str, str]) -> list[dict]:
             names = {"backbone": group.backbone, "reference": reference.backbone, "sampler": group.sampler}
             rows.append({**names, "packs": packs, "methods": methods})
     return rows
-
-
-def _json(interval: Interval) -> list:
-    return [interval.mean, interval.half, interval.n]

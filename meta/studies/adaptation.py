@@ -48,7 +48,6 @@ from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import CHOICES, Budget
 from tinytrain.plan.recipe import Recipe
-from tinytrain.policies.registry import find_policy
 from tinytrain.report import Report
 from tinytrain.runtime.device import Device
 
@@ -67,8 +66,8 @@ def budget_of(form: str) -> Budget:
 
 
 def adapted(network: Network, episode: Episode, form: str, args, threads: int = 1) -> Report:
-    policy = all_steps(find_policy(args.policy), args.steps)
-    return adapt(network, episode, budget_of(form), policy, args.seed, Device(threads=threads), force=True)
+    policy, device = all_steps(args.policy, args.steps), Device(threads=threads)
+    return adapt(network, episode, budget_of(form), policy, args.seed, device, force=True)
 
 
 def facts_of(report: Report) -> list[int]:

@@ -33,6 +33,7 @@ from tinytrain.meta.studies.study import (
     signed,
     table,
     task_options,
+    with_recipes,
 )
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget, TaskShape
@@ -49,11 +50,7 @@ HARM = 0.3  # points below the best that count as a miss
 
 def fixed(policy: Policy, extent: float, head: str) -> Policy:
     """`policy` with this fraction of the usual steps and this head, whatever the task."""
-
-    def recipe(*arguments) -> Recipe:
-        return replace(policy.recipe(*arguments), steps=round(extent * Recipe.steps), head=head)
-
-    return replace(policy, recipe=recipe)
+    return with_recipes(policy, lambda found: replace(found, steps=round(extent * Recipe.steps), head=head))
 
 
 def run_job(network, dataset, args, episode: int) -> dict:

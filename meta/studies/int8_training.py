@@ -27,6 +27,7 @@ from tinytrain.meta.studies.study import (
     option,
     table,
     values_of,
+    with_recipes,
 )
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
@@ -62,12 +63,11 @@ class Form:
             return find_policy("none_lda")
         policy = policy_for(find_policy(args.policy), args.way).with_rates(args.rates * self.rates)
 
-        def recipe(*arguments) -> Recipe:
-            found = policy.recipe(*arguments)
+        def changed(found: Recipe) -> Recipe:
             found = replace(found, optimizer=args.optimizer or found.optimizer)
             return found.in_precision("int8", self.rule, self.scaled) if self.rule in ROUNDINGS else found
 
-        return replace(policy, recipe=recipe)
+        return with_recipes(policy, changed)
 
 
 def form(name: str) -> Form:

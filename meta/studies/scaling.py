@@ -32,6 +32,7 @@ from tinytrain.meta.studies.study import (
     option,
     table,
     values_of,
+    with_recipes,
 )
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
@@ -72,18 +73,14 @@ def jobs(args) -> list[dict]:
     ]
 
 
-def all_steps(policy: Policy, steps: int = Recipe.steps) -> Policy:
-    """The policy, which then makes as many steps for all tasks."""
-
-    def recipe(*task) -> Recipe:
-        return replace(policy.recipe(*task), steps=steps)
-
-    return replace(policy, recipe=recipe)
+def all_steps(policy: str, steps: int = Recipe.steps) -> Policy:
+    """The policy of this name, which then makes as many steps for all tasks."""
+    return with_recipes(find_policy(policy), lambda found: replace(found, steps=steps))
 
 
 def run_job(network: Network, dataset, args, budget: str, way: int, shots: int) -> dict:
     episode = decoded_episode(network, dataset, args, way=way, shots=shots, queries=0)
-    policy, limit, seconds = all_steps(find_policy(args.policy)), Budget(parse_bytes(budget)), []
+    policy, limit, seconds = all_steps(args.policy), Budget(parse_bytes(budget)), []
     for _ in range(args.repeats):
         start = time.process_time()
         report = adapt(network, episode, limit, policy, args.seed, Device(threads=1), force=True)

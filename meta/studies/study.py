@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -22,6 +22,8 @@ from tinytrain.meta.run_log import any_row, opened, read_log
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.plan.budget import Budget
+from tinytrain.plan.recipe import Recipe
+from tinytrain.policies.common import Policy
 from tinytrain.report import Report
 from tinytrain.runtime.device import Device
 
@@ -208,6 +210,11 @@ def adapted(network: Network, episode: Episode, args, seed: int, policy=None, fo
     """An adaptation by the options of ADAPTS, on one thread."""
     budget = Budget(parse_bytes(args.budget))
     return adapt(network, episode, budget, policy or args.policy, seed, Device(threads=1), force=force)
+
+
+def with_recipes(policy: Policy, change: Callable[[Recipe], Recipe]) -> Policy:
+    """The policy whose recipes are those that `change` makes of its own."""
+    return replace(policy, recipe=lambda *task: change(policy.recipe(*task)))
 
 
 # Tables.

@@ -36,8 +36,10 @@ class State:
     waited: int = 0  # validations since the best one
     seconds: float = 0.0
 
-    NUMBERS = ("step", "best", "best_step", "waited", "seconds")
-    ARRAYS = ("values", "averaged", "best_values")
+    def parts(self) -> tuple[dict, dict]:
+        """Arrays and numbers by name."""
+        arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return arrays, {name: value for name, value in vars(self).items() if name not in arrays}
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,8 @@ class Run:
             return
         arrays, numbers = found
         self.log = self._log(numbers["log"])
-        for name in State.ARRAYS:
-            setattr(self.state, name, arrays[name])
-        for name in State.NUMBERS:
-            setattr(self.state, name, numbers[name])
+        for name in vars(self.state):
+            setattr(self.state, name, arrays[name] if name in arrays else numbers[name])
         for name in self.optimizer.state:
             self.optimizer.state[name] = arrays[f"optimizer.{name}"]
         self._draw()  # a run may have ended between its last checkpoint and the curve of it
@@ -101,13 +101,8 @@ class Run:
 
     def __call__(self) -> Outcome:
         """Train to the end. Raises AdaptationRefusedError ``diverged``, StorageError and what data raises."""
-        state, every, begun, first = (
-            self.state,
-            self.recipe.validate.every,
-            time.perf_counter(),
-            self.state.step,
-        )
-        before, trained = state.seconds, 0.0
+        state, every, begun = self.state, self.recipe.validate.every, time.perf_counter()
+        first, before, trained = state.step, state.seconds, 0.0
         if not self.log.rows:
             self._judge(None, None, {})
             self._save()
@@ -201,13 +196,10 @@ class Run:
         self.say(f"step {state.step}{told}{'  *' if best else ''}")
 
     def _save(self) -> None:
-        state = self.state
-        arrays = {name: getattr(state, name) for name in State.ARRAYS}
+        arrays, numbers = self.state.parts()
         arrays |= {f"optimizer.{name}": array for name, array in self.optimizer.state.items()}
-        numbers = {name: getattr(state, name) for name in State.NUMBERS}
-        save_checkpoint(
-            self.paths.checkpoint, arrays, numbers | {"digest": self.digest, "log": self.log.size}
-        )
+        numbers |= {"digest": self.digest, "log": self.log.size}
+        save_checkpoint(self.paths.checkpoint, arrays, numbers)
         self._draw()
 
     def _draw(self) -> None:

@@ -18,7 +18,8 @@ from tinytrain.meta.bench.matrix import load_matrix
 CHANGE_NOTHING = (
     "compile_cache/", "report/__init__.py", "report/html.py", "report/text.py", "report/page/",
     "report/conclusion.py", "report/layout.py", "base/page.py", "base/shell.py", "onnx/__init__.py",
-    "base/answer.py", "base/svg.py", "base/yaml_file.py", "meta/__init__.py", "bench/__init__.py",
+    "base/answer.py", "base/extras.py", "base/svg.py", "base/yaml_file.py", "meta/__init__.py",
+    "bench/__init__.py",
     "bench/checks.py", "bench/codehash.py", "bench/jobs.py", "bench/matrix.py", "bench/rates.py",
 )  # fmt: skip
 RUN = """

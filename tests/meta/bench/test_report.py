@@ -20,6 +20,7 @@ from tinytrain.meta.bench.pages import write_report
 from tinytrain.meta.bench.published import published, published_blocks
 from tinytrain.meta.bench.rates import Rates, TunedRate, save_rates
 from tinytrain.meta.bench.sections import figure
+from tinytrain.meta.bench.statistics import Interval
 from tinytrain.meta.bench.tables import tables
 from tinytrain.plan.published_costs import peak_activation, with_head
 from tinytrain.plan.recipe import Update
@@ -46,10 +47,7 @@ def test_differences_are_paired_by_episode():
     none = [record(episode=k, after=v) for k, v in enumerate((0.2, 0.5, 0.9))]
     full = [record("full", episode=k, after=v) for k, v in enumerate((0.3, 0.6))]
     rows = {(d["a"], d["b"]): d["mean"] for d in group_of([*none, *full])["differences"]}
-    assert rows["full", "none"][0] == pytest.approx(10) and rows["full", "none"][1:] == [
-        pytest.approx(0, abs=1e-6),
-        2,
-    ]
+    assert rows["full", "none"] == (pytest.approx(10), pytest.approx(0, abs=1e-6), 2)
     assert rows["none", "full"][0] == pytest.approx(-10)
 
 
@@ -320,7 +318,8 @@ def test_an_empty_log_is_refused(tmp_path):
 
 
 def test_figures_are_rounded_for_people():
-    assert figure([50.04, None, 1]) == "50.0" and figure([-0.123, 0.456, 9], signed=True) == "-0.12 ±0.46"
+    assert figure(Interval(50.04, None, 1)) == "50.0"
+    assert figure(Interval(-0.123, 0.456, 9), signed=True) == "-0.12 ±0.46" and figure(None) == "-"
 
 
 def test_what_a_matrix_plans_and_the_logs_lack_is_in_the_report(tmp_path):

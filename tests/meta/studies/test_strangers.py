@@ -79,3 +79,37 @@ def test_strangers_of_other_packs_are_of_each_of_them(arguments):
     names = [name for images in study.others(open_dataset("signs"), args, 0) for name in images.names]
     assert len(names) == 4 and len(set(names)) == 4
     assert {name.split("/")[0] for name in names} == {"leaves", "glyphs"}
+
+
+def test_a_burst_is_each_image_a_little_shifted_and_noisy_and_the_same_again():
+    images = open_dataset("signs").images([[0, 1], [60]])
+    burst, again = (study.in_frames(images, 3, 5) for _ in range(2))
+    assert burst.labels.tolist() == [0] * 6 + [1] * 3 and len(set(burst.names)) == 9
+    for i in range(9):
+        frame, photograph = burst.image(i, 48).astype(float), images.image(i // 3, 48).astype(float)
+        assert np.array_equal(frame, again.image(i, 48)) and not np.array_equal(frame, photograph)
+        moved = [np.roll(photograph, (a, b), (0, 1)) for a in range(-2, 3) for b in range(-2, 3)]
+        inside = [np.abs(frame - other)[2:-2, 2:-2].mean() for other in moved]
+        assert min(inside) < study.NOISE, "within two pixels, and no more than the noise"
+    assert not np.array_equal(burst.image(0, 48), burst.image(1, 48))
+
+
+def test_bursts_and_photographs_are_adapted_to_with_each_head(logged, rows, capsys):
+    given = ["--way", "3", "--shots", "2", "--queries", "2", "--episodes", "1", "--policy", "none"]
+    assert study.main([*logged, "--packs", "signs,glyphs", *given, "--burst", "3", "--heads", "lda,knn"]) == 0
+    found = [(row["pack"], row["head"], row["frames"]) for row in rows()]
+    assert found == [(p, h, n) for p in ("signs", "glyphs") for h in ("lda", "knn") for n in (1, 3)]
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("| lda", "| knn"))]
+    assert [line.split(" | ")[:3] for line in lines] == [["| lda", "2", "2"], ["| knn", "2", "2"]]
+
+
+def test_what_a_burst_refuses_more_is_paired_by_episode():
+    def row(pack, episode, frames, own):
+        kinds = {kind: {"n": 10, "refused": n} for kind, n in (("own", own), ("same", 4), ("other", own))}
+        return {"pack": pack, "shots": 5, "episode": episode, "head": "lda", "frames": frames, **kinds}
+
+    counts = {("a", 0): (1, 2), ("a", 1): (3, 4), ("b", 0): (0, 0), ("b", 1): (2, 2)}
+    made = [row(p, k, n, own) for (p, k), both in counts.items() for n, own in zip((1, 5), both, strict=True)]
+    half_done = row("b", 2, 1, 9)
+    (line,) = study.summary([*made, half_done])[2:]
+    assert line == "| lda | 5 | 4 | 15.0 ±30.4 | +5.0 ±0.0 | +0.0 ±0.0 | +5.0 ±0.0 |"
