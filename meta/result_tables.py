@@ -8,7 +8,7 @@ import numpy as np
 from tinytrain.meta.bench.statistics import Interval, paired, stratified
 from tinytrain.meta.bench.tables import values
 from tinytrain.meta.studies.estimate import figures, judged
-from tinytrain.meta.studies.study import TARGETS, above, chosen, fact, strata
+from tinytrain.meta.studies.study import TARGETS, chosen, fact, points_above, strata
 
 NET = "mcunet-5fps"
 HEADLINE = {
@@ -121,7 +121,7 @@ def halved(after, before):
             f"{form[7:-1]} % of the MACs",
             accuracy(rows, "old"),
             accuracy(rows, "new"),
-            points(above(rows, "new", "old")),
+            points(points_above(rows, "new", "old")),
             *(f"{mean / 1e9:.1f} G" for mean in macs),
             *(f"{mean:.2f}" for mean in seconds),
         )
@@ -198,6 +198,6 @@ def int8(rows):
         yield (
             form.replace("none@1MB", "unadapted, LDA head").replace("@", ", "),
             accuracy(rows, form),
-            "" if form == base else points(above(rows, form, base)),
+            "" if form == base else points(points_above(rows, form, base)),
             *(f"{cost:,.0f}" for cost in costs),
         )

@@ -35,20 +35,20 @@ def check_target(name: str, folder: str | os.PathLike) -> dict:
         return facts
     facts["root"] = str(root)
     try:
-        found = contents(name, root, "test")
+        dataset, absent = contents(name, root, "test")
     except InputError as error:
         return facts | {"state": "broken", "reason": str(error)}
-    facts |= {"classes": found.dataset.n_classes, "images": len(found.dataset)}
-    facts["lacks"] = _lacks(found, facts)
+    facts |= {"classes": dataset.n_classes, "images": len(dataset)}
+    facts["lacks"] = _lacks(absent, [row.file for row in dataset.provenance.skipped], facts)
     return facts | {"state": "incomplete" if facts["lacks"] else "complete"}
 
 
-def _lacks(found, facts: dict) -> list[str]:
+def _lacks(absent: list[str], missing: list[str], facts: dict) -> list[str]:
     """What a set is short of, in words; a count is named only if no list of names says more."""
-    lacks = [f"class {name}" for name in found.absent]
-    lacks += [f"file {path}" for path in found.missing[:NAMED]]
-    if len(found.missing) > NAMED:
-        lacks.append(f"{len(found.missing) - NAMED:,} more files")
+    lacks = [f"class {name}" for name in absent]
+    lacks += [f"file {path}" for path in missing[:NAMED]]
+    if len(missing) > NAMED:
+        lacks.append(f"{len(missing) - NAMED:,} more files")
     if not lacks and facts["classes"] < facts["classes_expected"]:
         lacks.append(f"{facts['classes_expected'] - facts['classes']:,} classes")
     if not lacks and facts["images"] < facts["images_expected"]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from tinytrain.base.errors import InputError
-from tinytrain.datasets.dataset import Made
-from tinytrain.datasets.meta_dataset.listing import Listing, Row, broken, images_in, listing_of, names_in
+from tinytrain.datasets.dataset import Dataset, Made
+from tinytrain.datasets.meta_dataset.listing import Row, broken, images_in, listing_of, names_in
 from tinytrain.episode.decode import fit
 
 SIDE = 28  # pixels of a QuickDraw bitmap
@@ -21,7 +21,7 @@ PREFIXES = ("full_numpy_bitmap_", "full_simplified_", "full-numpy_bitmap-", "ful
 EVALUATION, BACKGROUND = "images_evaluation", "images_background"
 
 
-def omniglot(root: Path, parts: Sequence[str] = (EVALUATION,)) -> Listing:
+def omniglot(root: Path, parts: Sequence[str] = (EVALUATION,)) -> Dataset:
     """``images_evaluation/<alphabet>/<character>/<number>_<drawer>.png``, all of it tested on.
 
     What one person drew of an alphabet forms a group: stricter than Meta-Dataset, which mixes drawers.
@@ -36,7 +36,7 @@ def omniglot(root: Path, parts: Sequence[str] = (EVALUATION,)) -> Listing:
     return listing_of(root, rows)
 
 
-def traffic_signs(root: Path) -> Listing:
+def traffic_signs(root: Path) -> Dataset:
     """``Final_Training/Images/<class>/<track>_<frame>.ppm``. The frames of a track show one sign: a group."""
     rows = []
     for sign in names_in(root / "Final_Training" / "Images"):
@@ -45,7 +45,7 @@ def traffic_signs(root: Path) -> Listing:
     return listing_of(root, rows)
 
 
-def quickdraw(root: Path) -> Listing:
+def quickdraw(root: Path) -> Dataset:
     """A file per class: bitmaps ``<class>.npy``, or simplified drawings ``<class>.ndjson``.
 
     Bitmaps are 28 x 28, white on black, and stay on the disk; drawings are painted alike when they are read.
@@ -76,7 +76,8 @@ def quickdraw(root: Path) -> Listing:
         c, k = of(i)
         return f"{classes[c]}/{k:06d}"
 
-    return Listing(
+    return Dataset(
+        name="",
         class_names=tuple(classes),
         labels=np.repeat(np.arange(len(classes), dtype=np.int32), counts),
         names=Made(sum(counts), name_of),

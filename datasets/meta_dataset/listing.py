@@ -2,8 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,36 +30,11 @@ class Row(NamedTuple):
     box: tuple[int, int, int, int] | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Listing:
-    """Images of all classes found, and files that should be there and are not.
+def listing_of(root: Path, rows: Iterable[Row]) -> Dataset:
+    """All files below `root` that are there; those that are not are skipped. Classes are sorted by name.
 
-    `labels` is (n,) int32 into `class_names`, `groups` (n,) int32 or None; `names` and `read` as in Dataset.
+    A listing is a Dataset without a name, families, licence and citation.
     """
-
-    class_names: tuple[str, ...]
-    labels: np.ndarray
-    names: Sequence[str]
-    read: Callable[[int, int], np.ndarray]
-    groups: np.ndarray | None = None
-    missing: Sequence[str] = field(default=())
-
-    def dataset(self, licence: str, citation: str, **facts) -> Dataset:
-        """All of it as a Dataset; `facts` are the fields that a listing does not know."""
-        skipped = tuple(Skipped(path, "is missing", "missing") for path in self.missing)
-        return Dataset(
-            labels=self.labels,
-            class_names=tuple(printable(name) for name in self.class_names),
-            names=self.names,
-            read=self.read,
-            groups=self.groups,
-            provenance=Provenance(licence=licence, citation=citation, skipped=skipped),
-            **facts,
-        )
-
-
-def listing_of(root: Path, rows: Iterable[Row]) -> Listing:
-    """A listing of files below `root`, without those that are not there. Classes are sorted by name."""
     folders: dict[str, set[str]] = {}
     kept, missing = [], []
     for row in rows:
@@ -74,13 +48,14 @@ def listing_of(root: Path, rows: Iterable[Row]) -> Listing:
     classes = sorted({row.class_name for row in kept})
     number = {name: k for k, name in enumerate(classes)}
     grouped = bool(kept) and kept[0].group is not None
-    return Listing(
-        class_names=tuple(classes),
+    return Dataset(
+        name="",
+        class_names=tuple(map(printable, classes)),
         labels=np.array([number[row.class_name] for row in kept], dtype=np.int32),
         names=[printable(row.path) for row in kept],
         read=lambda i, size: load_image(root / kept[i].path, size, box=kept[i].box),
         groups=_numbered([row.group for row in kept]) if grouped else None,
-        missing=missing,
+        provenance=Provenance(skipped=tuple(Skipped(path, "is missing", "missing") for path in missing)),
     )
 
 

@@ -1,7 +1,7 @@
 """A target set, or one part of its classes, as a Dataset."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +9,6 @@ import numpy as np
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.datasets.dataset import Dataset, subset
 from tinytrain.datasets.meta_dataset.classes import PARTS, classes_of
-from tinytrain.datasets.meta_dataset.listing import Listing
 from tinytrain.datasets.meta_dataset.registry import TARGETS, Target
 
 
@@ -33,20 +32,14 @@ def open_target(name: str, folder: str | os.PathLike, part: str = "test") -> Dat
             f"{str(folder)!r} holds no {name}: no {' or '.join(target.mark)} there or in {target.folder!r}; "
             f"unpack {', '.join(target.download.files)} from {target.download.address}",
         )
-    return contents(name, root, part).dataset
+    return contents(name, root, part)[0]
 
 
-@dataclass(frozen=True, eq=False)
-class Contents:
-    """Classes of a part that are there and names of those that are not; listed files that are not there."""
+def contents(name: str, root: Path, part: str) -> tuple[Dataset, list[str]]:
+    """What the folder `root` holds of a part of the set `name`, and names of classes that are not there.
 
-    dataset: Dataset
-    absent: tuple[str, ...]
-    missing: tuple[str, ...]
-
-
-def contents(name: str, root: Path, part: str) -> Contents:
-    """What the folder `root` holds of a part of the set `name`. Raises InputError."""
+    Raises InputError.
+    """
     target = TARGETS[name]
     listing = target.listing(root)
     chosen, absent = classes_of(target.meta_name, root, part, listing.class_names)
@@ -55,23 +48,17 @@ def contents(name: str, root: Path, part: str) -> Contents:
             "file-damaged",
             f"{str(root)!r} has 0 of {len(absent)} classes of part {part!r} of {name}; fetch it again",
         )
-    dataset = subset(whole(name, target, listing), chosen, name)
-    return Contents(dataset, tuple(absent), tuple(listing.missing))
+    return subset(whole(name, target, listing), chosen, name), absent
 
 
-def whole(name: str, target: Target, listing: Listing) -> Dataset:
+def whole(name: str, target: Target, listing: Dataset) -> Dataset:
     """All classes of a listing of the set `name`."""
     families = None
     if target.alphabets:
         alphabets = [class_name.partition("/")[0] for class_name in listing.class_names]
         families = np.unique(alphabets, return_inverse=True)[1].astype(np.int32)
-    return listing.dataset(
-        name=name,
-        families=families,
-        may_flip=target.may_flip,
-        licence=target.download.licence,
-        citation=target.download.citation,
-    )
+    facts = replace(listing.provenance, licence=target.download.licence, citation=target.download.citation)
+    return replace(listing, name=name, families=families, may_flip=target.may_flip, provenance=facts)
 
 
 def find_root(target: Target, folder: Path) -> Path | None:

@@ -8,8 +8,8 @@ import numpy as np
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.extras import install
 from tinytrain.base.files import read_bytes
+from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.meta_dataset.listing import (
-    Listing,
     Row,
     broken,
     images_in,
@@ -23,7 +23,7 @@ MAX_LABELS = 2**16  # bytes of a .mat file, which may unpack to a thousand times
 BOX_SCALE = 1.2  # of MSCOCO's boxes, around their centre, as in Meta-Dataset
 
 
-def aircraft(root: Path) -> Listing:
+def aircraft(root: Path) -> Dataset:
     """``data/images_variant_{trainval,test}.txt`` and ``data/images_box.txt``; ``data/images/<id>.jpg``.
 
     Cut to the box of the aircraft, as in Meta-Dataset: the lowest 20 rows of a file name its owner.
@@ -40,7 +40,7 @@ def aircraft(root: Path) -> Listing:
     return listing_of(root, rows)
 
 
-def flowers(root: Path) -> Listing:
+def flowers(root: Path) -> Dataset:
     """``imagelabels.mat``: label of ``jpg/image_00001.jpg`` and so on. Classes are ``001`` to ``102``."""
     labels = read_mat(root / "imagelabels.mat", "labels").ravel()
     rows = (Row(f"{int(label):03d}", f"jpg/image_{k:05d}.jpg") for k, label in enumerate(labels, 1))
@@ -68,19 +68,19 @@ def read_mat(path: Path, name: str) -> np.ndarray:
     return array
 
 
-def birds(root: Path) -> Listing:
+def birds(root: Path) -> Dataset:
     """``images.txt``: number and ``<class>/<file>`` below ``images``; whole images, as in Meta-Dataset."""
     files = [name for _, name in read_lines(root / "images.txt", 2)]
     return listing_of(root, [Row(name.partition("/")[0], f"images/{name}") for name in files])
 
 
-def textures(root: Path) -> Listing:
+def textures(root: Path) -> Dataset:
     """``images/<class>/<file>.jpg``."""
     classes = names_in(root / "images")
     return listing_of(root, [Row(c, path) for c in classes for path in images_in(root, f"images/{c}")])
 
 
-def fungi(root: Path) -> Listing:
+def fungi(root: Path) -> Dataset:
     """``train.json`` and ``val.json``, laid out as MSCOCO's. Two species share a name: numbers tell apart."""
     rows: list[Row] = []
     for name in ("train.json", "val.json"):
@@ -94,7 +94,7 @@ def fungi(root: Path) -> Listing:
     return listing_of(root, rows)
 
 
-def objects(root: Path) -> Listing:
+def objects(root: Path) -> Dataset:
     """``train2017/<id>.jpg`` and ``instances_train2017.json``, there or in ``annotations``.
 
     One image per annotated object, cut out with a fifth more around it. Objects of one file form a group.

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.meta_dataset import drawings, photographs
-from tinytrain.datasets.meta_dataset.listing import Listing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class Target:
     """
 
     meta_name: str
-    listing: Callable[[Path], Listing]
+    listing: Callable[[Path], Dataset]
     folder: str
     mark: tuple[str, ...]
     test: tuple[int, int]

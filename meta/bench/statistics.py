@@ -36,8 +36,8 @@ class Interval(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def t_quantile(freedom: float, level: float = LEVEL) -> float:
-    """Half-width of the central `level` of Student's t, in standard errors.
+def t_quantile(freedom: float) -> float:
+    """Half-width of the central LEVEL of Student's t, in standard errors.
 
     With t = sqrt(v) tan(a) the density is cos(a)^(v-1) on a bounded interval, integrated by trapezoids.
 
@@ -48,7 +48,7 @@ def t_quantile(freedom: float, level: float = LEVEL) -> float:
     angle = np.linspace(0, math.pi / 2, STEPS)
     density = np.cos(angle) ** (freedom - 1)
     mass = np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2)])
-    return math.sqrt(freedom) * math.tan(float(np.interp(level * mass[-1], mass, angle)))
+    return math.sqrt(freedom) * math.tan(float(np.interp(LEVEL * mass[-1], mass, angle)))
 
 
 def mean_interval(values: Sequence[float]) -> Interval:

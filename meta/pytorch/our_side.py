@@ -82,15 +82,15 @@ class Whole:
         return gradients[0]
 
 
-def schedule_of(plan, labels: np.ndarray, seed: int = 0) -> list[tuple[list[int], list[int]]]:
+def schedule_of(plan, labels: np.ndarray) -> list[tuple[list[int], list[int]]]:
     """For each step of an adaptation by `plan` the views, and the positions that the gradient goes through.
 
     One view for every support image; positions in the support. For supports that a step sees whole.
     """
-    rng, found = rng_for(seed, "steps"), []
+    rng, found = rng_for(0, "steps"), []
     for number in range(1, plan.recipe.steps + 1):
         support, queries = step_items(plan.resources, labels, number, rng)
-        through = sampled_items(plan.recipe, labels, support, seed, number)
+        through = sampled_items(plan.recipe, labels, support, 0, number)
         found.append(([view for view, _ in queries], through))
     return found
 

@@ -95,7 +95,7 @@ def planes(images: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2)
 
 
-def augmented(images: torch.Tensor, draws: Sequence[Augmentation], fill: float = 128.0) -> torch.Tensor:
+def augmented(images: torch.Tensor, draws: Sequence[Augmentation]) -> torch.Tensor:
     """Augmented copies of uint8 images (n, 3, size, size), as float grey levels."""
 
     def column(name: str) -> torch.Tensor:
@@ -109,7 +109,7 @@ def augmented(images: torch.Tensor, draws: Sequence[Augmentation], fill: float =
     if any(d.flip for d in draws):
         x = torch.where(column("flip") > 0, x.flip(3), x)
     size = x.shape[-1]
-    out = torch.full_like(x, fill)
+    out = torch.full_like(x, 128.0)
     for k, d in enumerate(draws):
         top, left = max(0, d.down), max(0, d.right)
         bottom, end = size + min(0, d.down), size + min(0, d.right)

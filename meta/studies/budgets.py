@@ -85,11 +85,6 @@ def cells(bytes, parameters, sets, before, after, seconds) -> tuple[str, ...]:
     return f"{bytes:,.0f}", f"{parameters:,.0f}", f"{sets:.1f}", *accuracies, f"{seconds:.1f}"
 
 
-def checked(args) -> dict:
-    tasks(args)
-    return {}
-
-
 OPTIONS = (
     option("--way", "5,8,10", "one for each pack", type=numbers, metavar="N,..."),
     option("--shots", "5,3,10", "one for each pack", type=numbers, metavar="N,..."),
@@ -100,8 +95,7 @@ OPTIONS = (
 )
 SETTINGS = ("policy", "queries", "seed")
 main = Study(
-    "budgets", __doc__, "tinytrain-small", "leaves,textures,signs", run_job, summary, OPTIONS, SETTINGS, jobs,
-    checked,
+    "budgets", __doc__, "tinytrain-small", "leaves,textures,signs", run_job, summary, OPTIONS, SETTINGS, jobs
 )  # fmt: skip
 
 

@@ -18,13 +18,13 @@ from tinytrain.base.units import parse_bytes
 from tinytrain.meta.studies.study import (
     TASK,
     Study,
-    above,
     chosen,
     compared_with,
     each_form,
     form_options,
     form_table,
     option,
+    points_above,
     table,
     values_of,
     with_recipes,
@@ -130,9 +130,9 @@ def facts_of(network: Network, drawn, args, form: Form, episode: int) -> dict:
     }
 
 
-def summary(rows: list[dict], base: str | None = None) -> list[str]:
-    """Per form: accuracy in per cent, and points above the form `base` with 95 % intervals, by pack."""
-    packs, base = values_of(rows, "pack"), compared_with(rows, base)
+def summary(rows: list[dict], above: str | None = None) -> list[str]:
+    """Per form: accuracy in per cent, and points above the form `above` with 95 % intervals, by pack."""
+    packs, base = values_of(rows, "pack"), compared_with(rows, above)
 
     def values(name: str, key: str) -> list:
         return [row["forms"][name][key] for row in rows if row["forms"][name].get(key) is not None]
@@ -152,14 +152,10 @@ def summary(rows: list[dict], base: str | None = None) -> list[str]:
     }
     others = [name for name in rows[0]["forms"] if name != base]
     leads = [
-        (name, *(above(chosen(rows, pack=p), name, base).text(2, signed=True) for p in packs))
+        (name, *(points_above(chosen(rows, pack=p), name, base).text(2, signed=True) for p in packs))
         for name in others
     ]
     return [*form_table(rows, base, more), "", *table((f"above {base}", *packs), leads)]
-
-
-def checked(args) -> dict:
-    return {"base": args.above}
 
 
 OPTIONS = (
@@ -172,7 +168,7 @@ OPTIONS = (
 )
 main = Study(
     "int8_training", __doc__, "tinytrain-small-2", DOMAINS, each_form(form, facts_of), summary, OPTIONS,
-    ("forms", "policy", "optimizer", "macs", "rates", *TASK), checked=checked,
+    ("forms", "policy", "optimizer", "macs", "rates", *TASK), shown=("above",),
 )  # fmt: skip
 
 

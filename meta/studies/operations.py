@@ -16,7 +16,6 @@ import re
 import sys
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_bytes, parse_fraction
@@ -110,12 +109,12 @@ def beside(rows: list[dict], others: list[dict]) -> list[dict]:
     return [row | {"forms": older[episode(row)] | row["forms"]} for row in rows if episode(row) in older]
 
 
-def summary(rows: list[dict], base: str | None = None, others: list[dict] | None = None) -> list[str]:
-    """Per form: accuracy in per cent, points above the form `base` with 95 % intervals, MACs and seconds."""
-    rows = rows if others is None else beside(rows, others)
+def summary(rows: list[dict], above: str | None = None, before: list[dict] | None = None) -> list[str]:
+    """Per form: accuracy in per cent, points above the form `above` with 95 % intervals, MACs and seconds."""
+    rows = rows if before is None else beside(rows, before)
     if not rows:
         return ["no episode is in both logs"]
-    base = compared_with(rows, base)
+    base = compared_with(rows, above)
 
     def mean(name: str, key: str) -> float:
         return mean_of_packs(rows, fact(name, key))
@@ -129,19 +128,15 @@ def summary(rows: list[dict], base: str | None = None, others: list[dict] | None
     return form_table(rows, base, more)
 
 
-def checked(args) -> dict:
-    return {"base": args.above, "others": read_study(args.before) if args.before else None}
-
-
 OPTIONS = (
     *ADAPTS,
     *form_options(FORMS, "with commas", form),
     option("--above", None, "compare with it in the summary (default: the first)", metavar="FORM"),
-    option("--before", None, "log of another version, for the summary", type=Path, metavar="LOG"),
+    option("--before", None, "log of another version, for the summary", type=read_study, metavar="LOG"),
 )
 main = Study(
     "operations", __doc__, "tinytrain-small-2", DOMAINS, each_form(form, facts_of), summary, OPTIONS,
-    ("forms", "policy", "budget", *TASK), checked=checked,
+    ("forms", "policy", "budget", *TASK), shown=("above", "before"),
 )  # fmt: skip
 
 

@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 
-from tinytrain.base.errors import UsageError
 from tinytrain.base.files import write_bytes
 from tinytrain.base.svg import COLOURS, line, page
 from tinytrain.base.units import parse_bytes
@@ -30,6 +29,7 @@ from tinytrain.meta.studies.study import (
     number,
     numbers,
     option,
+    plot_option,
     table,
     values_of,
     with_recipes,
@@ -183,25 +183,17 @@ def _plot(rows: list[dict], names: Sequence[tuple[str, str]], cost: Cost, frame:
     return parts + labels(last, [f"{varies}, {budget}" for budget, varies in names], frame)
 
 
-def checked(args) -> dict:
-    if args.plot and args.plot.suffix != ".svg":
-        raise UsageError("usage", f"{str(args.plot)!r} must end in .svg")
-    if args.plot and not args.out:
-        raise UsageError("usage", "--plot draws a log; name it with --out")
-    return {"plot": args.plot}
-
-
 OPTIONS = (
     option("--counts", COUNTS, "shots, and classes, with commas; default: %(default)s", type=numbers),
     option("--budgets", "1MB,64MB", "with commas; default: %(default)s"),
     number("--repeats", 3, "of every adaptation; default: %(default)s"),
     option("--policy", "tinytrain"),
     number("--seed", 7, least=0),
-    option("--plot", None, "also draw the log (.svg)", type=Path, metavar="FILE"),
+    plot_option("also draw the log (.svg)"),
 )
 main = Study(
     "scaling", __doc__, "mcunet-5fps", "tiny_imagenet200", run_job, summary, OPTIONS, ("policy", "seed"),
-    jobs, checked,
+    jobs, shown=("plot",),
 )  # fmt: skip
 
 

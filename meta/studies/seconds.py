@@ -26,13 +26,13 @@ from tinytrain.meta.studies.study import (
     ADAPTS,
     TASK,
     Study,
-    above,
     each_form,
     fact,
     form_options,
     form_table,
     mean_of_packs,
-    option,
+    plot_option,
+    points_above,
 )
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
@@ -119,23 +119,19 @@ def _curve(rows: list[dict]) -> str:
     points = []
     for name in rows[0]["forms"]:
         if name != HEAD and form(name).macs is None:
-            lead = above(rows, name, HEAD)
+            lead = points_above(rows, name, HEAD)
             points.append(Point(f"{name} s", form(name).seconds, lead.mean, lead.half or 0.0))
     return against_seconds(points)
-
-
-def checked(args) -> dict:
-    return {"plot": args.plot}
 
 
 OPTIONS = (
     *ADAPTS,
     *form_options(FORMS, "with commas, the head alone first", form),
-    option("--plot", None, "also draw the curve (SVG)", type=Path, metavar="FILE"),
+    plot_option("also draw the curve (.svg)"),
 )
 main = Study(
     "seconds", __doc__, "mcunet-5fps", DOMAINS, each_form(form, facts_of), summary, OPTIONS,
-    ("forms", "policy", "budget", *TASK), checked=checked,
+    ("forms", "policy", "budget", *TASK), shown=("plot",),
 )  # fmt: skip
 
 

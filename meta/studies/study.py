@@ -11,6 +11,7 @@ import numpy as np
 
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.console import Parser, at_least, guarded
+from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_bytes
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode.episode import Episode
@@ -55,6 +56,15 @@ def names_option(flag: str, default: str, text: str, known: Callable[[str], obje
         return names
 
     return option(flag, default, text, type=checked)
+
+
+def plot_option(text: str) -> Option:
+    def svg(name: str) -> Path:
+        if not name.endswith(".svg"):
+            raise UsageError("usage", f"{name!r} must end in .svg")
+        return Path(name)
+
+    return option("--plot", None, text, type=svg, metavar="FILE")
 
 
 ADAPTS = (option("--policy", "tinytrain"), option("--budget", "1MB"))
@@ -112,9 +122,9 @@ class Study:
     """A comparison whose jobs are lines of a log, so that a run which was stopped goes on.
 
     A job is a dict with "pack" and others; ``run(network, dataset, args, **others)`` returns its findings.
-    ``summary(rows, **checked(args))`` are the lines that show all rows of a run. `settings` are the options
-    that these have in common: rows that differ in one of them belong to other runs. `backbone` and the
-    comma-separated `packs` are defaults.
+    ``summary(rows)``, which also gets the options named in `shown`, are the lines that show all rows of a
+    run. `settings` are the options that these have in common: rows that differ in one of them belong to other
+    runs. `backbone` and the comma-separated `packs` are defaults.
     """
 
     name: str
@@ -126,7 +136,7 @@ class Study:
     options: tuple[Option, ...]
     settings: tuple[str, ...]
     jobs: Callable[..., Rows] = episode_jobs
-    checked: Callable[..., dict] = lambda args: {}
+    shown: tuple[str, ...] = ()
 
     def parser(self) -> Parser:
         return parser_of(
@@ -146,12 +156,14 @@ class Study:
 
     def _main(self, arguments: list[str]) -> None:
         args = self.parser().parse(arguments)
-        more = self.checked(args)
+        more = {name: getattr(args, name) for name in self.shown}
         if args.summary is None:
             rows = self._finished(args)
+        elif not args.out:
+            raise UsageError("usage", "--summary prints the figures of a log; name it with --out")
         else:
             chosen = args.summary.split(",")
-            rows = read_study(args.out) if args.out and args.out.exists() else []
+            rows = read_study(args.out) if args.out.exists() else []
             rows = [row for row in rows if not args.summary or row["pack"] in chosen]
         for settings in dict.fromkeys(tuple(row["settings"].items()) for row in rows):
             print(", ".join(f"{name} {value}" for name, value in settings), "", sep="\n")
@@ -187,7 +199,7 @@ def study_row(value) -> dict:
     return row
 
 
-def read_study(path: Path) -> Rows:
+def read_study(path: str | Path) -> Rows:
     """The rows of the log of a study. Raises InputError."""
     return read_log(path, study_row)
 
@@ -244,8 +256,8 @@ def mean_of_packs(rows: Rows, value: Callable[[dict], float]) -> float:
     return float(np.mean([values.mean() for values in strata(rows, value)]))
 
 
-def percent(values, digits: int = 1) -> str:
-    return f"{100 * np.mean(values):.{digits}f}"
+def percent(values) -> str:
+    return f"{100 * np.mean(values):.1f}"
 
 
 def signed(differences: Sequence[float]) -> str:
@@ -260,7 +272,7 @@ def fact(name: str, key: str) -> Callable[[dict], float]:
     return lambda row: row["forms"][name][key]
 
 
-def above(rows: Rows, name: str, base: str) -> Interval:
+def points_above(rows: Rows, name: str, base: str) -> Interval:
     """Points of accuracy of one form above those of another, paired by episode."""
     mine, others = (fact(form, "accuracy") for form in (name, base))
     return stratified(strata(rows, lambda row: 100 * (mine(row) - others(row))))
@@ -273,7 +285,7 @@ def form_table(
 
     def line(name: str) -> list[str]:
         means = [100 * values.mean() for values in strata(rows, fact(name, "accuracy"))]
-        lead = above(rows, name, base).text(2, signed=True)
+        lead = points_above(rows, name, base).text(2, signed=True)
         return [
             name,
             *(f"{m:.1f}" for m in (*means, np.mean(means))),

@@ -29,13 +29,13 @@ class Store:
         return self.held[i]
 
 
-def open_source(settings: SourceSettings, data_dir=None) -> Dataset:
+def open_source(settings: SourceSettings) -> Dataset:
     """The dataset that a recipe names, with the classes it asks for. Raises InputError."""
     name, span = settings.data, settings.classes
     if name in DOMAINS:
         more = {"per_class": settings.per_class, "seed": settings.data_seed}
         return DOMAINS[name](classes=range(*span), **more) if span else DOMAINS[name](**more)
-    dataset = open_dataset(name, data_dir)
+    dataset = open_dataset(name)
     if span is None:
         return dataset
     if span[1] > dataset.n_classes:
@@ -52,9 +52,9 @@ class Source:
     Images of `train` and `held_out` come as they are kept, whatever size is asked for.
     """
 
-    def __init__(self, settings: SourceSettings, seed: int, data_dir=None):
+    def __init__(self, settings: SourceSettings, seed: int):
         self.settings, self.weight = settings, settings.weight
-        self.whole = open_source(settings, data_dir)
+        self.whole = open_source(settings)
         self.store = Store(self.whole, settings.size)
         count = self.whole.n_classes
         shuffled = rng_for(seed, "held-out", settings.data).permutation(count)
@@ -89,8 +89,8 @@ def _families(dataset: Dataset) -> list[Dataset]:
     ]
 
 
-def open_sources(settings: Sequence[SourceSettings], seed: int, data_dir=None) -> list[Source]:
-    return [Source(s, seed, data_dir) for s in settings]
+def open_sources(settings: Sequence[SourceSettings], seed: int) -> list[Source]:
+    return [Source(s, seed) for s in settings]
 
 
 def pick(rng: np.random.Generator, sources: Sequence[Source]) -> Source:

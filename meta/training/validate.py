@@ -105,8 +105,8 @@ class Verdict:
 class Validator:
     """Judges an embedding on the domains of a recipe; decodes everything when it is made."""
 
-    def __init__(self, settings: ValidationSettings, sources: list[Source], size: int, data_dir=None):
-        left_out = [open_source(d, data_dir) for d in settings.domains]
+    def __init__(self, settings: ValidationSettings, sources: list[Source], size: int):
+        left_out = [open_source(d) for d in settings.domains]
         held_out = [s.held_out for s in sources if s.held_out is not None]
         # Held-out fractions may be too small for an episode; then they are only held out.
         held_out = [d for d in held_out if d.n_classes >= 2]

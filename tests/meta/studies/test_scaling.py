@@ -73,10 +73,8 @@ def test_titles_and_names_of_the_plots_lie_apart():
     assert max(y for _, y in at) < float(svg.get("height"))
 
 
-def test_a_plot_needs_a_log_and_a_name_of_its_kind(capsys, tmp_path):
+def test_a_plot_has_a_name_of_its_kind_and_a_summary_needs_a_log(capsys, tmp_path):
     assert study.main(["--plot", "plot.png"]) == 2
-    assert study.main(["--plot", str(tmp_path / "plot.svg")]) == 2
-    assert [line.split(":")[1].strip() for line in capsys.readouterr().err.splitlines()] == [
-        "usage",
-        "usage",
-    ]
+    assert study.main(["--summary", "--plot", str(tmp_path / "plot.svg")]) == 2
+    kind, log = capsys.readouterr().err.splitlines()
+    assert "'plot.png' must end in .svg" in kind and "name it with --out" in log
