@@ -94,8 +94,9 @@ def run_job(
     for kind in KINDS:
         row[kind]["area"] = round(area_under_roc(scores["own"], scores[kind]), 4)
         row[kind]["at a tenth"] = round(float((scores[kind] < tenth).mean()), 4)
-    facts = {"head": delta.head.kind, "accepted": report.guard.accepted, "steps": report.plan.recipe.steps}
-    return {**row, "bins": bins(delta.head.probabilities(embedded["own"]), query.labels), **facts}
+    facts = {"accepted": report.guard.accepted, "steps": report.plan.recipe.steps}
+    row |= facts if head else {"head": delta.head.kind, **facts}
+    return {**row, "bins": bins(delta.head.probabilities(embedded["own"]), query.labels)}
 
 
 def in_frames(images: Images, frames: int, seed: int) -> Images:
@@ -166,17 +167,17 @@ HEADER = (
     "shots", "pack", "episodes", "accuracy", "confidence", "error", "own lost", "uncertain", "strangers",
     "area", "refused", "if a tenth is lost", "by 60 %", "own below 60 %",
 )  # fmt: skip
-BURSTS = ("head", "shots", "episodes", "own lost", "own lost by bursts", "same", "other")
+BURSTS = ("head", "shots", "frames", "episodes", "own lost", "own lost by bursts", "same", "other")
 
 
 def summary(rows: list[dict]) -> list[str]:
     """A line for each number of shots, pack and kind of stranger, and for all packs together.
 
-    Of bursts a line for each head and number of shots.
+    Of bursts a line for each head, number of shots and number of frames.
     """
     if "frames" in rows[0]:
-        lines = product(values_of(rows, "head"), values_of(rows, "shots"))
-        return table(BURSTS, [_burst_line(rows, *of) for of in lines])
+        lines = product(*(values_of(rows, key) for key in ("head", "shots", "frames")))
+        return table(BURSTS, [_burst_line(rows, *of) for of in lines if of[-1] > 1])
     lines = []
     for shots in sorted({row["shots"] for row in rows}, reverse=True):
         for pack, mine in by_pack(chosen(rows, shots=shots)):
@@ -185,13 +186,14 @@ def summary(rows: list[dict]) -> list[str]:
     return table(HEADER, lines)
 
 
-def _burst_line(rows: list[dict], head: str, shots: int) -> tuple[str, ...]:
+def _burst_line(rows: list[dict], head: str, shots: int, frames: int) -> tuple[str, ...]:
     """Percentage of own images lost with photographs, and how many points more are refused with bursts."""
-    found = {(r["pack"], r["episode"], r["frames"] > 1): r for r in chosen(rows, head=head, shots=shots)}
+    mine = chosen(rows, head=head, shots=shots)
+    bursts = {(row["pack"], row["episode"]): row for row in chosen(mine, frames=frames)}
     pairs = [
-        {"pack": pack, "single": single, "burst": found[pack, k, True]}
-        for (pack, k, burst), single in found.items()
-        if not burst and (pack, k, True) in found
+        {"pack": row["pack"], "single": row, "burst": bursts[row["pack"], row["episode"]]}
+        for row in chosen(mine, frames=1)
+        if (row["pack"], row["episode"]) in bursts
     ]
 
     def refused(pair: dict, frames: str, kind: str) -> float:
@@ -202,7 +204,8 @@ def _burst_line(rows: list[dict], head: str, shots: int) -> tuple[str, ...]:
         stratified(strata(pairs, lambda p, k=kind: refused(p, "burst", k) - refused(p, "single", k)))
         for kind in ("own", *KINDS)
     )
-    return head, str(shots), str(len(pairs)), lost.text(), *(interval.text(signed=True) for interval in more)
+    of = (head, str(shots), str(frames), str(len(pairs)))
+    return *of, lost.text(), *(interval.text(signed=True) for interval in more)
 
 
 def _line(rows: list[dict], kinds: tuple[str, ...]) -> tuple[str, ...]:

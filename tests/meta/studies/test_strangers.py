@@ -100,7 +100,7 @@ def test_bursts_and_photographs_are_adapted_to_with_each_head(logged, rows, caps
     found = [(row["pack"], row["head"], row["frames"]) for row in rows()]
     assert found == [(p, h, n) for p in ("signs", "glyphs") for h in ("lda", "knn") for n in (1, 3)]
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("| lda", "| knn"))]
-    assert [line.split(" | ")[:3] for line in lines] == [["| lda", "2", "2"], ["| knn", "2", "2"]]
+    assert [line.split(" | ")[:4] for line in lines] == [["| lda", "2", "3", "2"], ["| knn", "2", "3", "2"]]
 
 
 def test_what_a_burst_refuses_more_is_paired_by_episode():
@@ -112,4 +112,4 @@ def test_what_a_burst_refuses_more_is_paired_by_episode():
     made = [row(p, k, n, own) for (p, k), both in counts.items() for n, own in zip((1, 5), both, strict=True)]
     half_done = row("b", 2, 1, 9)
     (line,) = study.summary([*made, half_done])[2:]
-    assert line == "| lda | 5 | 4 | 15.0 ±30.4 | +5.0 ±0.0 | +0.0 ±0.0 | +5.0 ±0.0 |"
+    assert line == "| lda | 5 | 5 | 4 | 15.0 ±30.4 | +5.0 ±0.0 | +0.0 ±0.0 | +5.0 ±0.0 |"
