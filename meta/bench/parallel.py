@@ -4,14 +4,13 @@ Which process does a job never changes its records, so a log is the same whateve
 """
 
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from dataclasses import dataclass
 
 from tinytrain.base.errors import UsageError
 from tinytrain.base.extras import install
 
-Item, Result = TypeVar("Item"), TypeVar("Result")
 IDLE = 20  # seconds after which a worker whose run was killed goes away
 BATCH = 25  # jobs per worker and call if a backend cannot hand back results one by one
 
@@ -66,20 +65,23 @@ def _imported(module: str, remedy: str):
         ) from error
 
 
-def map_jobs(
-    function: Callable[[Item], Result],
-    items: Iterable[Item],
-    jobs: int = 1,
-    backend: str = "loky",
-    address: str | None = None,
-) -> Iterator[Result]:
-    """`function` of every item, in any order, `jobs` at once. Raises what it raises, and UsageError."""
-    items = list(items)
+@dataclass(frozen=True)
+class Workers:
+    """How many processes, and by which joblib backend at which address."""
+
+    jobs: int = 1
+    backend: str = "loky"
+    address: str | None = None
+
+
+def map_jobs(function: Callable, items: list, workers: Workers) -> Iterator:
+    """`function` of every item, in any order, as many at once. Raises what it raises, and UsageError."""
+    jobs, backend = workers.jobs, workers.backend
     if jobs == 1 and backend == "loky":
         yield from map(function, items)
         return
     joblib = _imported("joblib", install("host"))
-    with BACKENDS[backend](joblib, jobs, address) as streams:
+    with BACKENDS[backend](joblib, jobs, workers.address) as streams:
         if streams:
             tasks = (joblib.delayed(function)(item) for item in items)
             yield from joblib.Parallel(return_as="generator_unordered")(tasks)

@@ -2,12 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from tinytrain.meta.bench.episode import run_job
 from tinytrain.meta.bench.jobs import Job, count_runs
-from tinytrain.meta.bench.parallel import map_jobs
+from tinytrain.meta.bench.parallel import Workers, map_jobs
 from tinytrain.meta.bench.sampler import Entry
 from tinytrain.meta.run_log import Log
 from tinytrain.pipeline.warmup import warm_up
@@ -15,19 +15,10 @@ from tinytrain.pipeline.warmup import warm_up
 Progress = Callable[[str, int, int, float | None], None]
 
 
-@dataclass(frozen=True)
-class Workers:
-    """How many processes, and by which joblib backend at which address."""
-
-    jobs: int = 1
-    backend: str = "loky"
-    address: str | None = None
-
-
 def run_jobs(jobs: list[Job], log: Log, workers: Workers, progress: Progress) -> int:
     """Run the jobs, appending to the log as they finish; returns the number of records."""
     done, total = 0, count_runs(jobs)
-    for records in map_jobs(run_job, jobs, workers.jobs, workers.backend, workers.address):
+    for records in map_jobs(run_job, jobs, workers):
         log.append(records)
         done += len(records)
         progress("runs", done, total, None)

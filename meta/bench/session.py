@@ -8,10 +8,10 @@ from tinytrain.meta.bench import tuning
 from tinytrain.meta.bench.jobs import Job, count_runs, expand, open_backbones, pending
 from tinytrain.meta.bench.matrix import Matrix, load_matrix
 from tinytrain.meta.bench.narrow import narrowed
-from tinytrain.meta.bench.parallel import BACKENDS
+from tinytrain.meta.bench.parallel import BACKENDS, Workers
 from tinytrain.meta.bench.rates import Rates, load_rates, save_rates
 from tinytrain.meta.bench.record import checked, key_of, keys_of
-from tinytrain.meta.bench.run import Kind, Workers, estimate, run_jobs
+from tinytrain.meta.bench.run import Kind, estimate, run_jobs
 from tinytrain.meta.run_log import Log, opened
 from tinytrain.policies.own import given_policy
 
