@@ -2,7 +2,7 @@
 
     python -m tinytrain.meta.studies.strangers --backbone tinytrain-small --out strangers.jsonl
     python -m tinytrain.meta.studies.strangers --summary --out results/strangers.jsonl
-    python -m tinytrain.meta.studies.strangers --burst 5 --policy none --out bursts.jsonl
+    python -m tinytrain.meta.studies.strangers --burst 5 --policy none --budget 8MB --out bursts.jsonl
 
 Every episode is adapted to, and its delta gives a verdict on images that it never saw: of its classes, of
 other classes of the same pack ("same"), and of the other packs ("other"). An image is refused if the verdict
