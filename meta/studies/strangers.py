@@ -32,8 +32,8 @@ from tinytrain.datasets.dataset import Dataset
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Images
 from tinytrain.heads.head import UNCERTAIN, UNKNOWN
-from tinytrain.heads.registry import find_head
 from tinytrain.heads.out_of_distribution import LOST, energy
+from tinytrain.heads.registry import find_head
 from tinytrain.meta.bench.statistics import stratified
 from tinytrain.meta.studies.study import (
     ADAPTS,
