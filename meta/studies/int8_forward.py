@@ -16,7 +16,6 @@ import numpy as np
 from tinytrain import kernels as kernel_table
 from tinytrain.datasets.calibration import calibration_images
 from tinytrain.drift.refit import fitted
-from tinytrain.episode.episode import Images
 from tinytrain.heads.registry import find_head
 from tinytrain.meta.bench.statistics import stratified
 from tinytrain.meta.studies.study import (
@@ -32,40 +31,20 @@ from tinytrain.meta.studies.study import (
 )
 from tinytrain.network.network import Network
 from tinytrain.pipeline.check import embed
-from tinytrain.plan.budget import TaskShape
-from tinytrain.program.compile import compile_training
-from tinytrain.runtime.arena import Arena
-from tinytrain.runtime.bind import Binder
-from tinytrain.runtime.bound_unit import QueryUnit
 from tinytrain.runtime.calibrate import calibrated
 from tinytrain.runtime.device import Device
-from tinytrain.runtime.int8_copy import working_copy
-from tinytrain.runtime.predict import FORWARD_ONLY, ONE_IMAGE
+from tinytrain.runtime.embedder import Embedder
 
 FORMS = ("own", "calibrated", "whole")
 
 
 @cache
-def forms(network: Network) -> dict[str, QueryUnit]:
-    images, kernels = calibration_images().held(network.input.shape), kernel_table.load()
+def forms(network: Network) -> dict[str, Embedder]:
+    images = calibration_images().held(network.input.shape)
     found = {"own": network} if network.quantisation else {}
     found["calibrated"] = calibrated(network, images)
     found["whole"] = calibrated(network, images, kept=(1.0,))
-    return {name: int8_unit(kernels, each) for name, each in found.items()}
-
-
-def int8_unit(kernels, network: Network) -> QueryUnit:
-    """What computes embeddings of one image after another in int8, as adaptations compute them."""
-    program = compile_training(network, FORWARD_ONLY.in_precision("int8"), ONE_IMAGE, TaskShape(1, 2))
-    return QueryUnit(Binder(program, Arena(program.nbytes), working_copy(program), kernels))
-
-
-def embeddings(unit: QueryUnit, images: Images, shape: tuple[int, int, int]) -> np.ndarray:
-    found = []
-    for i in range(len(images)):
-        unit.show(images.image(i, shape))
-        found.append(unit.embed().copy())
-    return np.stack(found)
+    return {name: Embedder(each, precision="int8") for name, each in found.items()}
 
 
 def accuracy(support: np.ndarray, query: np.ndarray, episode) -> float:
@@ -82,7 +61,7 @@ def run_job(network: Network, dataset, args, episode: int) -> dict:
     device = Device(threads=1)
     result = {"float32": accuracy(*(embed(network, part, device) for part in parts), drawn)}
     for name, each in forms(network).items():
-        result[name] = accuracy(*(embeddings(each, part, network.input.shape) for part in parts), drawn)
+        result[name] = accuracy(*map(each.embed, parts), drawn)
     return result
 
 

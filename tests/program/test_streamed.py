@@ -15,16 +15,11 @@ from toysegments import bound, forward_segment
 from tinytrain import kernels
 from tinytrain.episode.augment import Augmentation
 from tinytrain.plan.budget import TaskShape
-from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.program.autodiff import streamed
 from tinytrain.program.autodiff.emitter import ROW_TILE_BYTES, Emitter
 from tinytrain.program.checker import check_program
-from tinytrain.program.compile import compile_fisher, compile_training
-from tinytrain.runtime.arena import Arena
-from tinytrain.runtime.bind import Binder
-from tinytrain.runtime.bound_unit import QueryUnit
-from tinytrain.runtime.int8_copy import working_copy
-from tinytrain.runtime.predict import ONE_IMAGE
+from tinytrain.program.compile import compile_fisher, compile_forward
+from tinytrain.runtime.embedder import Embedder
 
 PUBLISHED = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
 CHANGES = {
@@ -87,13 +82,10 @@ def test_blocks_that_are_streamed_give_the_codes_of_whole_ones_wherever_they_end
 
 def features(network, layer: int, change) -> np.ndarray:
     """Features of an image in front of `layer`, whose frozen part asks for rows of it."""
-    recipe = Recipe("none", (Update(layer, bias=True),), ((0.0, 0.0),), steps=1, head="cosine")
-    program = compile_training(network, recipe.in_precision("int8"), ONE_IMAGE, TaskShape(1, 2))
-    check_program(program)
-    assert not any("augmented" in name for name in program.buffers)
-    unit = QueryUnit(Binder(program, Arena(program.nbytes), working_copy(program), kernels.load()))
-    unit.show(images_of(network.input.shape, 1)[0])
-    return unit.run_frozen(change).copy()
+    embedder = Embedder(network, precision="int8", cut=layer)
+    check_program(embedder.program)
+    assert not any("augmented" in name for name in embedder.program.buffers)
+    return embedder.features(images_of(network.input.shape, 1)[0], change).copy()
 
 
 @each("change", CHANGES.values(), ids=CHANGES)
@@ -117,8 +109,7 @@ def test_rows_of_an_image_give_the_codes_of_the_whole_augmented_image(name, size
 def test_the_frozen_part_of_a_published_network_takes_less_than_50_kb_and_no_image(name):
     network = published_network(name)
     last = len(network.layers) - 1
-    recipe = Recipe("none", (Update(last, bias=True),), ((0.0, 0.0),), steps=1, head="cosine")
-    program = compile_training(network, recipe.in_precision("int8"), ONE_IMAGE, TaskShape(1, 2))
+    program = compile_forward(network, "int8", last)
     assert program.segments["prefix", 1].nbytes < 50_000
     probe = compile_fisher(network, (last,), TaskShape(1, 2), precision="int8")
     assert not any("augmented" in name for name in (*program.buffers, *probe.buffers))

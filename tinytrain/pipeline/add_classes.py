@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from tinytrain import kernels as kernel_table
 from tinytrain.base.class_names import wrong_class_names
 from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
@@ -21,7 +20,7 @@ from tinytrain.guard.suspects import MISLABELLED
 from tinytrain.heads.repeats import herded
 from tinytrain.network.network import Network
 from tinytrain.network.replay import Replay
-from tinytrain.runtime.features import features_of
+from tinytrain.runtime.embedder import Embedder
 from tinytrain.runtime.predict import Predictor
 
 
@@ -40,7 +39,7 @@ def add_classes(
     seen in as many views as those the head was fitted to. Raises InputError for a delta of another
     backbone, a class without images or names that `wrong_class_names` refuses.
     """
-    predictor = Predictor(network, delta, backend)
+    embedder, spec = Embedder(network, delta, backend), network.input
     names = (*delta.class_names, *(n for n in class_names if n not in delta.class_names))
     if wrong := wrong_class_names(class_names) or wrong_class_names(names):
         raise InputError("class-names", f"{wrong}; give every class a name of its own")
@@ -48,9 +47,9 @@ def add_classes(
     for name in class_names:
         if names.index(name) not in rows:
             raise InputError("too-few-images", f"class {name!r} has no image to add; add at least one")
-    kernels, views = kernel_table.load(backend), range(delta.views)
+    kernels, views = embedder.kernels, range(delta.views)
     embeddings = np.concatenate(
-        [predictor.embed(images, _augmentation(view, seed, predictor.input.size, may_flip)) for view in views]
+        [embedder.embed(images, _augmentation(view, seed, spec.size, may_flip)) for view in views]
     )
     kernels.normalize_rows(embeddings)
     head = delta.head.extended(len(names))
@@ -60,7 +59,7 @@ def add_classes(
         delta,
         head=head,
         class_names=names,
-        replay=_remembered(network, delta, images, embeddings[: len(rows)], rows, kernels),
+        replay=_remembered(network, delta, images, embeddings[: len(rows)], rows, backend),
         report={**delta.report, "extended": [*delta.report.get("extended", []), added]},
     )
 
@@ -87,7 +86,7 @@ def doubtful(
     return sorted(rows, key=lambda row: -row["confidence"])
 
 
-def _remembered(network, delta: Delta, images: Images, embeddings, labels, kernels) -> Replay | None:
+def _remembered(network, delta: Delta, images: Images, embeddings, labels, backend: str) -> Replay | None:
     """The replay memory with images of `labels` (n,), as many of each class as before; None without one."""
     memory = delta.replay
     if memory is None:
@@ -96,7 +95,8 @@ def _remembered(network, delta: Delta, images: Images, embeddings, labels, kerne
     chosen = herded(embeddings, labels, np.maximum(counts.max() - counts, 0))
     if delta.codes:
         network = replace(network, quantisation=delta.codes)
-    codes, ranges = features_of(network, memory.layer, images.take(chosen), kernels, delta.precision)
+    embedder = Embedder(network, None, backend, delta.precision, memory.layer)
+    codes, ranges = embedder.codes(images.take(chosen))
     return memory.extended(codes, ranges, labels[chosen])
 
 

@@ -9,19 +9,17 @@ import numpy as np
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
-from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.guard.estimate import Estimate, LeftOut, cross_validated, folded, left_out
 from tinytrain.guard.suspects import MISLABELLED, Suspect, find_suspects, margins
 from tinytrain.heads.leave_one_out import COLUMNS, LIKE, measure, recognised
-from tinytrain.heads.registry import BASELINE
 from tinytrain.heads.repeats import Repeats, Sketches, feigned
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
 from tinytrain.pipeline.learning_curve import LEAST, Gain, expected_gain
 from tinytrain.report import Report
 from tinytrain.runtime.device import Device
-from tinytrain.runtime.predict import Predictor
+from tinytrain.runtime.embedder import Embedder
 from tinytrain.runtime.schedule import dealt
 from tinytrain.runtime.thread_pool import Workers
 
@@ -145,11 +143,11 @@ def with_adaptations(
 def embed(network: Network, images: Images, device: Device) -> np.ndarray:
     """Embeddings (n, d) of length 1 of all images, several at once if the device has threads."""
     hands = max(1, min(device.threads, len(images) // ROUND))
-    predictors = [Predictor(network, _bare(network), device.backend) for _ in range(hands)]
+    embedders = [Embedder(network, backend=device.backend) for _ in range(hands)]
     out = np.empty((len(images), network.embedding_size), np.float32)
 
-    def work(predictor: Predictor, chosen: np.ndarray) -> None:
-        out[chosen] = predictor.embed(images.take(chosen))
+    def work(embedder: Embedder, chosen: np.ndarray) -> None:
+        out[chosen] = embedder.embed(images.take(chosen))
 
     workers = Workers(hands - 1)
     try:
@@ -157,7 +155,7 @@ def embed(network: Network, images: Images, device: Device) -> np.ndarray:
             for first in range(0, len(images), ROUND * hands):
                 chosen = np.arange(first, min(first + ROUND * hands, len(images)))
                 parts = np.array_split(chosen, hands)
-                workers.run([partial(work, *pair) for pair in zip(predictors, parts, strict=True)])
+                workers.run([partial(work, *pair) for pair in zip(embedders, parts, strict=True)])
                 device.progress("images compared", int(chosen[-1]) + 1, len(images), None)
     finally:
         workers.close()
@@ -203,13 +201,6 @@ def episode_of(source) -> Episode:
     images = source.images(source.by_class)
     duplicates = source.provenance.duplicates
     return Episode(images, images.take([]), tuple(source.class_names), duplicates=duplicates)
-
-
-def _bare(network: Network) -> Delta:
-    """A delta that changes nothing, for a predictor that only embeds."""
-    names = ("a", "b")
-    arrays = {b.name: b.allocate() for b in BASELINE.tensors(len(names), network.embedding_size)}
-    return Delta(network.digest, network.name, (), BASELINE.head(BASELINE, **arrays), names, {})
 
 
 def _confusion(rows: np.ndarray, images: Images, names: tuple[str, ...]) -> Confusion | None:

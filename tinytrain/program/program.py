@@ -18,11 +18,12 @@ from tinytrain.program.stages import STEP, Stage, Unit
 class Purpose:
     """What a program was compiled for. `start`: the layer that features are the input of.
 
-    One for training has a recipe and resources; one for Fisher scoring names the layers that it inspects.
+    One for training has a recipe and resources; one for Fisher scoring names the layers that it inspects; one
+    for a forward pass has no task.
     """
 
     start: int
-    task: TaskShape
+    task: TaskShape | None = None
     recipe: Recipe | None = None
     resources: Resources | None = None
     inspected: tuple[int, ...] = ()

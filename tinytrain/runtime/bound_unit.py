@@ -6,7 +6,7 @@ import numpy as np
 
 from tinytrain.episode.augment import Augmentation
 from tinytrain.program.stages import Of, Unit
-from tinytrain.runtime.bind import Binder, run
+from tinytrain.runtime.bind import Binder
 
 
 class ShownRows:
@@ -78,26 +78,3 @@ class BoundUnit:
             np.copyto(self.augmented, image)
         else:
             kernels.augment(self.augmented, image, *augmentation.arguments())
-
-
-class QueryUnit(BoundUnit):
-    """The worker that looks at queries, one image at a time."""
-
-    def __init__(self, bind: Binder):
-        super().__init__(bind, bind.program.units["queries"][0], ("prefix", "embed"), 1)
-        self.kernels = bind.kernels
-
-    def run_frozen(self, augmentation: Augmentation | None = None) -> np.ndarray:
-        """Features of the image that is shown, as it is or augmented: `frozen`, valid until the next call."""
-        self.augment(self.kernels, augmentation)
-        if ("prefix", 1) in self.segments:
-            run(self.segments["prefix", 1][0])
-        return self.frozen
-
-    def embed(self, augmentation: Augmentation | None = None) -> np.ndarray:
-        """Embedding (d,) of the image that is shown, as it is or augmented; valid until the next call."""
-        self.run_frozen(augmentation)
-        np.copyto(self.features[0], self.frozen.reshape(self.features[0].shape))
-        calls, (embedding,) = self.segments["embed", 1]
-        run(calls)
-        return embedding[0]

@@ -1,35 +1,20 @@
-"""Inference with an adapted network: the same compiled forward pass as in training, nothing else of it."""
+"""Predictions of an adapted network: its embeddings, and what the head of the delta says of them."""
 
-import os
-import threading
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import ClassVar
 
 import numpy as np
 
-from tinytrain import kernels as kernel_table
-from tinytrain.base.errors import AnswerError, UsageError, one_line
-from tinytrain.delta.delta import Delta, apply
+from tinytrain.base.errors import UsageError
+from tinytrain.delta.delta import Delta
 from tinytrain.episode.augment import Augmentation
 from tinytrain.episode.decode import load_image
 from tinytrain.episode.episode import Images
 from tinytrain.episode.sources import images_of, is_single
 from tinytrain.heads.head import IDENTIFIED
-from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
-from tinytrain.plan.budget import TaskShape
-from tinytrain.plan.recipe import Recipe, Resources
-from tinytrain.program.compile import compile_training
-from tinytrain.runtime.arena import Arena
-from tinytrain.runtime.bind import Binder
-from tinytrain.runtime.bound_unit import QueryUnit
-from tinytrain.runtime.int8_copy import working_copy
-
-FORWARD_ONLY = Recipe("none", (), (), steps=0, head="cosine")
-ONE_IMAGE = Resources(sets=0, micro=1, accumulators=1, step_support=1, step_queries=1)
+from tinytrain.runtime.embedder import Embedder
 
 
 @dataclass(frozen=True)
@@ -66,18 +51,10 @@ class Predictor:
     other processes: forked, or pickled without its arena. Raises InputError for a delta of another backbone.
     """
 
-    _all: ClassVar[weakref.WeakSet] = weakref.WeakSet()
-
     def __init__(self, network: Network, delta: Delta, backend: str = "auto"):
         self.network, self.delta, self.backend, self.input = network, delta, backend, network.input
-        shape = TaskShape(1, len(delta.class_names))
-        recipe = FORWARD_ONLY.in_precision(delta.precision)
-        program = compile_training(apply(network, delta), recipe, ONE_IMAGE, shape)
-        working = working_copy(program, network)
-        bind = Binder(program, Arena(program.nbytes), working, kernel_table.load(backend))
-        self.arena, self.embedding_size = program.nbytes, network.embedding_size
-        self._unit, self._turn = QueryUnit(bind), threading.Lock()
-        self._all.add(self)
+        self.embedder = Embedder(network, delta, backend)
+        self.arena = self.embedder.arena
 
     def __reduce__(self):
         return type(self), (self.network, self.delta, self.backend)
@@ -114,21 +91,7 @@ class Predictor:
 
         Raises AnswerError ``network-not-finite`` if one holds NaN or infinity.
         """
-        out = np.empty((len(images), self.embedding_size), np.float32)
-        with one_thread(), np.errstate(all="ignore"):  # what overflows is said below, in one line
-            for i in range(len(images)):
-                image = images.image(i, self.input.shape)
-                with self._turn:
-                    self._unit.show(image)
-                    out[i] = self._unit.embed(augmentation(i))
-                if not np.isfinite(out[i]).all():
-                    raise AnswerError(
-                        "network-not-finite",
-                        f"{one_line(self.network.name, 100)} gives NaN or infinity for image"
-                        f" {one_line(images.names[i], 200)}: its values, or the delta's, are too large; use"
-                        " others",
-                    )
-        return out
+        return self.embedder.embed(images, augmentation)
 
     def logits(self, images: Images) -> np.ndarray:
         """(n, way) logits of the delta's head, before its temperature."""
@@ -139,15 +102,6 @@ class Predictor:
         single, listed = _listed(images)
         probabilities = self.delta.head.probabilities(self.embed(listed))
         return probabilities[0] if single else probabilities
-
-
-def _turns_anew() -> None:
-    """A forked process lacks the thread whose turn it may be; nobody else would let go of the lock."""
-    for predictor in Predictor._all:
-        predictor._turn = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_turns_anew)
 
 
 def _listed(images) -> tuple[bool, Images]:

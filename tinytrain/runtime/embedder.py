@@ -1,0 +1,115 @@
+"""A compiled forward pass: images in, embeddings or features out, one image at a time."""
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+
+from tinytrain import kernels as kernel_table
+from tinytrain.base.errors import AnswerError, one_line
+from tinytrain.delta.delta import Delta, apply
+from tinytrain.episode.augment import Augmentation
+from tinytrain.episode.episode import Images
+from tinytrain.kernels.blas import one_thread
+from tinytrain.network.network import Network
+from tinytrain.network.replay import range_of, remembered_codes
+from tinytrain.program.compile import compile_forward
+from tinytrain.runtime.arena import Arena
+from tinytrain.runtime.bind import Binder, run
+from tinytrain.runtime.bound_unit import BoundUnit
+from tinytrain.runtime.int8_copy import working_copy
+
+
+class Embedder:
+    """`network`, with `delta` applied if one is given, compiled for one image at a time.
+
+    `precision` is by default that of the delta, or "float32". `features` are the input of the block of layer
+    `cut`, by default the last one. `arena` is the bytes that it works in. Threads that share an embedder take
+    turns at it, and forked processes can go on with it. Raises InputError for a delta of another backbone.
+    """
+
+    _all: ClassVar[weakref.WeakSet] = weakref.WeakSet()
+
+    def __init__(
+        self,
+        network: Network,
+        delta: Delta | None = None,
+        backend: str = "auto",
+        precision: str | None = None,
+        cut: int | None = None,
+    ):
+        precision = precision or (delta.precision if delta else "float32")
+        program = compile_forward(apply(network, delta) if delta else network, precision, cut)
+        self.network, self.program, self.arena = program.network, program, program.nbytes
+        self.kernels = kernel_table.load(backend)
+        bind = Binder(program, Arena(program.nbytes), working_copy(program, network), self.kernels)
+        self.unit = BoundUnit(bind, program.units["embed"][0], ("prefix", "embed"), 1)
+        self._turn = threading.Lock()
+        self._all.add(self)
+
+    def embed(
+        self, images: Images, augmentation: Callable[[int], Augmentation | None] = lambda i: None
+    ) -> np.ndarray:
+        """Embeddings (n, d) float32 of images, each augmented by `augmentation(i)`.
+
+        Raises AnswerError ``network-not-finite`` if one holds NaN or infinity.
+        """
+        out = np.empty((len(images), self.network.embedding_size), np.float32)
+        with one_thread(), np.errstate(all="ignore"):  # what overflows is said below, in one line
+            for i in range(len(images)):
+                image = images.image(i, self.network.input.shape)
+                with self._turn:
+                    out[i] = self.embedding(image, augmentation(i))
+                if not np.isfinite(out[i]).all():
+                    raise AnswerError(
+                        "network-not-finite",
+                        f"{one_line(self.network.name, 100)} gives NaN or infinity for image"
+                        f" {one_line(images.names[i], 200)}: its values, or the delta's, are too large; use"
+                        " others",
+                    )
+        return out
+
+    def codes(self, images: Images) -> tuple[np.ndarray, np.ndarray]:
+        """Features of images in 8 bits, as a `Replay` has them and as the cache of an adaptation has them.
+
+        They are codes (n, height, width, channels) uint8 and ranges (n, 2) float32.
+        """
+        codes = np.empty((len(images), *self.program.externals["features"].shape), np.uint8)
+        ranges = np.empty((len(images), 2), np.float32)
+        with one_thread():
+            for i in range(len(images)):
+                features = self.features(images.image(i, self.network.input.shape))
+                if self.program.precision == "int8":
+                    remembered_codes(codes[i], features)
+                    ranges[i] = range_of(self.network.quantisation.given(self.program.purpose.start - 1))
+                else:
+                    self.kernels.quantize(codes[i].reshape(-1), ranges[i], features.reshape(-1))
+        return codes, ranges
+
+    def features(self, image: np.ndarray, augmentation: Augmentation | None = None) -> np.ndarray:
+        """Features of an image (height, width, channels) uint8; valid until the next call."""
+        self.unit.show(image)
+        self.unit.augment(self.kernels, augmentation)
+        if ("prefix", 1) in self.unit.segments:
+            run(self.unit.segments["prefix", 1][0])
+        return self.unit.frozen
+
+    def embedding(self, image: np.ndarray, augmentation: Augmentation | None = None) -> np.ndarray:
+        """Embedding (d,) of such an image; valid until the next call."""
+        features = self.features(image, augmentation)
+        np.copyto(self.unit.features[0], features.reshape(self.unit.features[0].shape))
+        calls, (embedding,) = self.unit.segments["embed", 1]
+        run(calls)
+        return embedding[0]
+
+
+def _turns_anew() -> None:
+    """A forked process lacks the thread whose turn it may be; nobody else would let go of the lock."""
+    for embedder in Embedder._all:
+        embedder._turn = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_turns_anew)
