@@ -15,8 +15,7 @@ from tinytrain.program.compile import compile_training
 from tinytrain.program.segments import SegmentBank
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
-from tinytrain.runtime.schedule import sampled_items, step_items
-from tinytrain.runtime.session import augmentation_of
+from tinytrain.runtime.schedule import augmentation_of, sampled_items, step_items
 from tinytrain.runtime.stage_runner import Source
 from tinytrain.runtime.trainer import Trainer
 
@@ -58,7 +57,7 @@ class Whole:
             ),
             workers,
         )  # fmt: skip
-        self.trainer.start()
+        self.trainer.run("start")
         self.items = [(0, i) for i in range(COUNT)]
         self.out = np.empty((COUNT, network.embedding_size), np.float32)
         self.trainer.grad[:] = rng_for(0, "gradient").standard_normal(self.trainer.grad.shape)
@@ -76,7 +75,8 @@ class Whole:
         gradients = self.trainer.gradients
         for gradient in gradients:
             gradient.fill(0)
-        self.trainer.backward(items, rows)
+        taken = self.trainer.take(self.trainer.grad, lambda: rows)
+        self.trainer.over_images((taken, self.trainer.segment("backward")), items, "backward")
         for gradient in gradients[1:]:
             self.trainer.kernels.accumulate(gradients[0], gradient)
         return gradients[0]

@@ -16,8 +16,7 @@ from tinytrain.plan.costs import n_hard
 from tinytrain.plan.recipe import Recipe
 from tinytrain.program.program import Program
 from tinytrain.program.trained_arrays import Slot, slots
-from tinytrain.runtime.schedule import dealt, rate_factor
-from tinytrain.runtime.session import augmentation_of
+from tinytrain.runtime.schedule import augmentation_of, dealt, rate_factor
 
 KNOWN = 9e5  # losses below it are known
 OPTIMIZERS = {

@@ -85,7 +85,7 @@ def steps_and_rates(monkeypatch, seconds, clock=None, policy="tinytrain"):
     def watched(recipe, sets, number):
         return found.append((recipe, sets, number)) or rate_factor(recipe, sets, number)
 
-    monkeypatch.setattr("tinytrain.runtime.session.rate_factor", watched)
+    monkeypatch.setattr("tinytrain.runtime.adaptation.rate_factor", watched)
     return timed(seconds, clock, policy), [rate_factor(*arguments) for arguments in found]
 
 

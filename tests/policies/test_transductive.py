@@ -51,8 +51,8 @@ def slopes(function, x, size=1e-6):
 def step(network, how="both", **more):
     plan = recipe(everything(network), step=how, options=StepOptions(entropy=WEIGHT))
     made = trainer(network, plan, ALL, LABELS, augmentation=augmentation, queries=U, **more)
-    made.start()
-    made.fill()
+    made.run("start")
+    made.run("cache")
     unlabelled = [(0, N + k) for k in range(U)]
     loss = made.compute_gradients(items(N), items(N, 1), unlabelled)
     made.close()

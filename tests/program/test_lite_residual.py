@@ -213,7 +213,7 @@ def test_steps_move_modules_and_restoring_takes_them_back():
     plan = recipe(module_updates(network), optimizer="adam")
     trainer = trainer_of(network, plan, IMAGES, LABELS, augmentation=augmentation)
     start = {i: [a.copy() for a in values(trainer, i)] for i in trainer.program.network.added}
-    trainer.start()
+    trainer.run("start")
     losses = [trainer.step(k, items(len(LABELS)), items(len(LABELS))) for k in range(1, 9)]
     assert losses[-1] < losses[0]
     moved = [

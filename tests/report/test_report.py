@@ -12,7 +12,6 @@ from toyplans import planned
 
 import tinytrain
 import tinytrain.runtime.bind
-import tinytrain.runtime.bound_unit
 import tinytrain.runtime.stage_runner
 from tinytrain.backbones.catalogue import SHIPPED
 from tinytrain.backbones.load import load_backbone
@@ -199,8 +198,7 @@ class Executed:
 
         original = tinytrain.runtime.bind.run
         monkeypatch.setattr(tinytrain.runtime.bind.Binder, "segment", segment)
-        for module in (tinytrain.runtime.stage_runner, tinytrain.runtime.bound_unit):
-            monkeypatch.setattr(module, "run", run)
+        monkeypatch.setattr(tinytrain.runtime.stage_runner, "run", run)
 
 
 @each(

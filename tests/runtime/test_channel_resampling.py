@@ -36,7 +36,7 @@ def shape_of(slots):
 def test_a_draw_has_as_many_other_channels_in_the_same_places():
     network = toy("blocks")
     made = made_trainer(network)
-    made.start()
+    made.run("start")
     first, seen = made.slots, set()
     for k in range(60):
         made.resample(np.random.default_rng(k))
@@ -52,7 +52,7 @@ def test_a_draw_has_as_many_other_channels_in_the_same_places():
 def test_steps_between_draws_equal_those_of_the_oracle(micro):
     network, oracle = toy("blocks"), Oracle(toy("blocks"))
     made = made_trainer(network, micro=micro)
-    made.start()
+    made.run("start")
     for number in range(1, 5):
         made.resample(np.random.default_rng(number))
         made.compute_gradients(items(len(LABELS)), items(len(LABELS), number))
@@ -123,7 +123,7 @@ def test_draws_follow_the_seed_and_differ_from_epoch_to_epoch(monkeypatch):
 def test_the_optimizer_starts_anew_with_every_draw():
     plan = recipe(UPDATES, optimizer="adam")
     made = trainer(toy("blocks"), plan, IMAGES, LABELS, augmentation=augmentation)
-    made.start()
+    made.run("start")
     made.step(1, items(len(LABELS)), items(len(LABELS), 1))
     assert all(state.any() for state in made.states)
     made.resample(np.random.default_rng(0))

@@ -18,7 +18,8 @@ from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.policies.common import Policy
 from tinytrain.program.head_buffers import head_views
 from tinytrain.report.content import executed_macs
-from tinytrain.runtime.session import Session, augmentation_of
+from tinytrain.runtime.adaptation import Run
+from tinytrain.runtime.schedule import augmentation_of
 from tinytrain.runtime.trainer import Trainer
 
 BIG = Budget(2**22)
@@ -34,20 +35,20 @@ def views_of(report, kind: str) -> range:
 @pytest.fixture
 def looks(monkeypatch):
     """How often each (view, image) was embedded before training and after it."""
-    seen, embed, train = [Counter()], Trainer.embed, Session.train
+    seen, embed, train = [Counter()], Trainer.embed, Run.train
 
-    def counted(trainer, items, out):
+    def counted(trainer, items, out, units="embed"):
         seen[-1].update(items)
-        embed(trainer, items, out)
+        embed(trainer, items, out, units)
 
-    def trained(session, progress):
+    def trained(run):
         aside, seen[-1:] = seen[-1], [Counter()]
-        losses = train(session, progress)
+        losses = train(run)
         seen[-1:] = [aside, Counter()]
         return losses
 
     monkeypatch.setattr(Trainer, "embed", counted)
-    monkeypatch.setattr(Session, "train", trained)
+    monkeypatch.setattr(Run, "train", trained)
     return seen
 
 
@@ -123,7 +124,7 @@ def test_views_made_for_a_head_are_usual_ones_and_in_no_cache(sets):
     images = np.stack([episode.support.image(i, 16) for i in range(2)])
     plan = Recipe("test", (Update(9, bias=True),), ((1e-3, 1e-3),))
     made = trainer(toy_network(), plan, images, np.arange(2), sets, augmentation=wide)
-    made.fill()
+    made.run("cache")
     clean, own, same = (np.empty_like(made.support) for _ in range(3))
     made.embed([(0, 0), (0, 1)], clean)
     made.embed([(-3, 0), (-3, 1)], own)

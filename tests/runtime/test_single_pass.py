@@ -27,8 +27,8 @@ HARD, SAMPLED = 4, 3
 def made_for(network, updates=None, options=OPTIONS, **how):
     plan = recipe(updates or everything(network), options=options)
     made = trainer(network, plan, IMAGES, LABELS, augmentation=augmentation, **how)
-    made.fill()
-    made.start()
+    made.run("cache")
+    made.run("start")
     made.lists[Items.BATCHES] = items(N)
     made.run("first prototypes")
     return made

@@ -116,7 +116,7 @@ def test_some_support_images_stand_for_the_others_of_their_class_and_for_the_oth
     made = trainer(
         network, recipe(everything(network), step="both"), IMAGES, LABELS, augmentation=augmentation
     )
-    made.start()
+    made.run("start")
     made.compute_gradients(items(len(LABELS)), items(len(LABELS), 1), sampled=through)
     oracle = Oracle(network)
     run = oracle.forward(np.concatenate([IMAGES, augmented(1)]))
@@ -152,7 +152,7 @@ def test_in_a_step_that_sees_a_part_of_the_support_each_image_stands_for_those_i
     """An image that stands alone gets its part of the whole gradient, times those that it stands for."""
     network = toy("blocks")
     made = trainer(network, recipe(everything(network)), IMAGES, LABELS, step=len(some))
-    made.start()
+    made.run("start")
     old = np.random.default_rng(0).standard_normal(made.prototypes.shape).astype("f")
     support = [(0, i) for i in some]
 
@@ -175,7 +175,7 @@ def test_a_step_that_sees_a_part_of_a_class_moves_that_share_of_its_prototype():
     """The gradient by the oracle: an image is one of all of its class in a prototype, not of those seen."""
     network, some = toy("blocks"), [0, 1, 3, 5, 6]
     made = trainer(network, recipe(everything(network)), IMAGES, LABELS, step=len(some))
-    made.start()
+    made.run("start")
     oracle = Oracle(network)
     run, labels = oracle.forward(IMAGES[some]), LABELS[some]
     sizes, seen = np.bincount(LABELS), np.bincount(labels)
@@ -218,7 +218,7 @@ def test_steps_of_plain_sgd_equal_those_of_the_oracle(name, step):
     updates = random_updates(network, "steps")
     plan = recipe(updates, step=step)
     made = trainer(network, plan, IMAGES, LABELS, augmentation=augmentation)
-    made.start()
+    made.run("start")
     for number in range(1, 4):
         made.step(number, items(len(LABELS)), items(len(LABELS), number))
         _, want = gradients(oracle, IMAGES, LABELS, augmented(number), LABELS, step)
@@ -243,7 +243,7 @@ def test_weights_are_written_after_the_last_gradient_of_a_step():
     network = toy("blocks")
     table, calls = calls_of()
     made = trainer(network, recipe(everything(network)), IMAGES, LABELS, table=table, micro=3)
-    made.start()
+    made.run("start")
     calls.clear()
     made.step(1, items(len(LABELS)), items(len(LABELS)))
     names = [name for name, _ in calls]
@@ -260,7 +260,7 @@ def test_trained_numbers_are_what_the_network_then_uses_and_the_rest_keeps_every
     network = toy(name)
     plan = recipe(random_updates(network, optimizer), optimizer=optimizer)
     made = trainer(network, plan, IMAGES, LABELS)
-    made.start()
+    made.run("start")
     before = made.trained.copy()
     for number in (1, 2):
         made.step(number, items(len(LABELS)), items(len(LABELS)))
@@ -297,7 +297,7 @@ def test_macs_that_are_executed_are_those_of_the_plan(name, step, share, through
         for segment, (calls, _) in unit.segments.items():
             macs = made.program.segments[segment].backward_macs
             calls.insert(0, (lambda macs=macs: ran.append(macs), ()))
-    made.start()
+    made.run("start")
     support = items(len(LABELS))
     chosen = sampled_items(plan, LABELS, support, 0, 1)
     made.step(1, support, support, sampled=chosen)
@@ -313,7 +313,7 @@ def test_only_biases_can_be_trained():
 def test_a_step_that_sees_a_part_of_a_class_replaces_that_share_of_its_prototype():
     network = toy("blocks")
     made = trainer(network, recipe(everything(network)), IMAGES, LABELS, step=5)
-    made.start()
+    made.run("start")
     old = np.random.default_rng(0).standard_normal(made.prototypes.shape).astype("f")
     made.prototypes[:] = old
     some = [0, 1, 2, 3, 6]  # three of the four images of class 0, one of three of class 1 and of two of 2

@@ -38,8 +38,8 @@ def three_steps(network, plan, view, sets, micro, **how):
     """What three steps on one view of each image train, their gradients and embeddings, as bytes."""
     made = trainer(network, plan, IMAGES, LABELS, sets, micro, augmentation=augmentation, **how)
     assert len(made.program.units["ahead"]) == (how.get("units") == 2)
-    made.fill()
-    made.start()
+    made.run("cache")
+    made.run("start")
     made.prototypes[:] = 1 + np.arange(made.prototypes.size).reshape(made.prototypes.shape) % 5
     if made.single_pass:
         made.bind.array("latest losses").fill(np.inf)
@@ -87,7 +87,7 @@ def test_how_many_embeddings_are_held_at_once_changes_no_bit_of_steps_that_look_
     plan = recipe(everything(network), step="both")
     for size in (len(few), len(LABELS)):
         made = trainer(network, plan, IMAGES, LABELS, step=size, shown=len(few), augmentation=augmentation)
-        made.start()
+        made.run("start")
         made.prototypes[:] = 1 + np.arange(made.prototypes.size).reshape(made.prototypes.shape) % 5
         for number in (1, 2):
             made.step(number, [(0, i) for i in few], [(number, i) for i in few])
@@ -121,7 +121,7 @@ def test_both_backends_train_the_same():
     numbers = []
     for backend in ("numba", "numpy"):
         made = trainer(network, plan, IMAGES, LABELS, table=kernels.load(backend))
-        made.start()
+        made.run("start")
         for number in (1, 2, 3):
             made.step(number, items(len(LABELS)), items(len(LABELS)))
         numbers.append(made.trained.copy())

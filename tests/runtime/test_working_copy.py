@@ -11,7 +11,7 @@ from toydevices import ONE
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode
 from tinytrain.plan.budget import Budget
-from tinytrain.runtime import adaptation, predict
+from tinytrain.runtime import adaptation, embedder
 from tinytrain.runtime.bind import FROZEN, WorkingCopy, parts_of
 from tinytrain.runtime.int8_copy import Int8Copy, working_copy
 from tinytrain.runtime.trainer import Trainer
@@ -46,9 +46,9 @@ def test_copies_have_one_memory_for_what_is_not_trained_and_training_writes_to_n
         copies.append(working_copy(*given))
         return copies[-1]
 
-    for module in (adaptation, predict):
+    for module in (adaptation, embedder):
         monkeypatch.setattr(module, "working_copy", watched)
-    predict.Predictor(network, adapted(network, policy, precision).delta)
+    embedder.Embedder(network, adapted(network, policy, precision).delta)
     trained, predicting = copies[-2:]
     fresh, common, every = kind(network), kind(network, ()), parts_of(range(len(network.layers)))
     assert 0 < len(trained.own) < len(every)

@@ -19,8 +19,9 @@ from tinytrain.heads.leave_one_out import CHANCE
 from tinytrain.plan.budget import TaskShape
 from tinytrain.planner.candidates import Programs
 from tinytrain.planner.planner import Planner
-from tinytrain.runtime import host_calls, session
+from tinytrain.runtime import host_calls
 from tinytrain.runtime.device import Device
+from tinytrain.runtime.trainer import Trainer
 
 
 def main(task_file: str) -> None:
@@ -37,15 +38,14 @@ def main(task_file: str) -> None:
         replace(plan, task=task), network, Programs(network, task, plan.recipe.precision), quotas
     )
     found = {}
-    measured = session.Session._embed
+    measured = Trainer.embed
 
-    def embed(self, view, chosen):
-        out = measured(self, view, chosen)
-        if view == 0:
+    def embed(self, items, out, units="embed"):
+        measured(self, items, out, units)
+        if items[0][0] == 0:
             found.setdefault("embeddings", []).append(out.copy())
-        return out
 
-    session.Session._embed = embed
+    Trainer.embed = embed
     answer = host_calls.answer
 
     def judged(head, embedding):

@@ -38,8 +38,8 @@ def augmented(view):
 def step_gradients(network, plan, view=1, **how):
     """(trainer, loss) after the gradients of one step on clean support and one view of it."""
     made = trainer(network, plan, IMAGES, LABELS, augmentation=augmentation, **how)
-    made.start()
-    made.fill()
+    made.run("start")
+    made.run("cache")
     loss = made.compute_gradients(items(len(LABELS)), items(len(LABELS), view))
     made.close()
     return made, loss

@@ -40,7 +40,6 @@ from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import run
 from tinytrain.runtime.device import Device
 from tinytrain.runtime.int8_copy import working_copy
-from tinytrain.runtime.session import Session
 from tinytrain.runtime.stage_runner import Source
 from tinytrain.runtime.trainer import Trainer
 
@@ -104,18 +103,18 @@ def growth_of_probe(run: Run, program) -> int:
     return peaks[-1].growth if peaks else 0
 
 
-def warm(session: Session, kernels) -> None:
-    """Every segment of the plan on every worker of `session` at the same time, in a mapping of its own."""
-    program = session.program
+def warm(bound: Trainer) -> None:
+    """Every segment of the plan on every worker of `bound` at the same time, in a mapping of its own."""
+    program = bound.program
     trainer = Trainer(
-        program, Arena(program.nbytes), working_copy(program), kernels,
-        Source(session.trainer.source.read, lambda view, i: None, session.labels), session.trainer.workers,
+        program, Arena(program.nbytes), working_copy(program), bound.kernels,
+        Source(bound.source.read, lambda view, i: None, bound.labels), bound.workers,
     )  # fmt: skip
-    trainer.fill()
+    trainer.run("cache")
     for stage in ("embed", "backward"):
         units = [trainer.units[unit] for unit in program.units[stage][: trainer.workers]]
         for unit in units if program.precision == "int8" else ():  # segments ask for rows of an image
-            unit.show(session.trainer.source.read(0))
+            unit.show(bound.source.read(0))
         warm_lanes(units, trainer.others)
 
 
@@ -166,16 +165,17 @@ class WatchedRun(Run):
         planner = Planner(self.network, program.task, device.policy, budget)
         device.found["probe"] = growth_of_probe(self, planner.probe())
         super().load(program)
-        session = self.session
-        warm(session, self.kernels)
-        release = session.release
-        session.release = lambda tick: (device.peak.look(), release(tick))
+        warm(self.trainer)
         r = program.resources
         device.found |= {"arena": program.nbytes, "lanes": r.workers, "sets": r.sets}
         device.peak = Peak()
         if device.task["hard"]:
             # The arena is among what it has.
             refuse_more_than(budget.memory - program.nbytes + HARD_SLACK)
+
+    def release(self, tick) -> None:
+        self.device.peak.look()
+        super().release(tick)
 
     def keep(self, delta, accepted):
         kept = super().keep(delta, accepted)

@@ -92,7 +92,7 @@ class Case:
         plan = recipe(everything(self.network))
         table = recorded_masks(seen, backend)
         made = trainer(self.network, plan, self.images, LABELS, table=table, step=4)
-        made.start()
+        made.run("start")
         self.loss = made.compute_gradients([(0, i) for i in SUPPORT], [(0, i) for i in QUERY])
         names = mask_names(made.program.segments["backward", 1])
         masks = self.by_layer(names, seen)

@@ -11,8 +11,7 @@ import numpy as np
 from tinytrain.base.random_streams import rng_for
 from tinytrain.emit.device import Device
 from tinytrain.episode.augment import USUAL, Augmentation, Ranges, draw
-from tinytrain.runtime.schedule import rate_factor, sampled_divisors, sampled_items, step_items
-from tinytrain.runtime.session import reach
+from tinytrain.runtime.schedule import rate_factor, reach, sampled_divisors, sampled_items, step_items
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,6 +38,10 @@ class Cosine(HeadMethod):
 
     def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> CosineHead:
         class_means(kernels, arrays["means"], arrays["class counts"], support.every_view())
+        return self.of_means(kernels, arrays, support)
+
+    def of_means(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> CosineHead:
+        """As `fit`, where `arrays` already have the class means and counts."""
         np.copyto(arrays["weights"], arrays["means"])
         arrays["offsets"].fill(0)
         kernels.normalize_rows(arrays["weights"])

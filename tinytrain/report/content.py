@@ -25,7 +25,7 @@ from tinytrain.plan.scores import Scores
 from tinytrain.program.mac_counts import macs_by_part
 from tinytrain.program.program import Program
 from tinytrain.runtime.answers import Answers
-from tinytrain.runtime.session import reach
+from tinytrain.runtime.schedule import reach
 
 RESAMPLES = 10_000
 

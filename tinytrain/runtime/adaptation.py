@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 
@@ -11,19 +12,30 @@ from tinytrain.delta.delta import Delta
 from tinytrain.episode.augment import draw
 from tinytrain.episode.episode import Episode
 from tinytrain.heads import leave_one_out
+from tinytrain.heads.head import Head
 from tinytrain.heads.repeats import Repeats
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
+from tinytrain.network.replay import Replay
 from tinytrain.plan.plan import Plan
 from tinytrain.plan.scores import Scores
 from tinytrain.program.program import Program
-from tinytrain.program.ticks import AFTER, BEFORE, RESULT
+from tinytrain.program.ticks import AFTER, RESULT
 from tinytrain.runtime.answers import Answers
 from tinytrain.runtime.fisher import measure_fisher
+from tinytrain.runtime.fitting import HeadFitting
 from tinytrain.runtime.int8_copy import working_copy
 from tinytrain.runtime.pace import Pace
-from tinytrain.runtime.session import Session
+from tinytrain.runtime.schedule import (
+    augmentation_of,
+    rate_factor,
+    reach,
+    sampled_items,
+    step_items,
+    unlabelled_items,
+)
 from tinytrain.runtime.stage_runner import Source
+from tinytrain.runtime.trainer import Trainer
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,16 +105,28 @@ class Run:
         """Take memory for the program of a plan and bind its calls."""
         self.clock.lap("plan")
         placed, arena = self.device.memory(program)
-        self.working = working_copy(program, self.network)
-        self.session = Session(
-            placed, arena, self.working, self.kernels, self.episode, self.seed, self.device.threads
-        )
-        self._end.callback(self.session.close)
-        self.recipe = program.recipe
+        support, query, spec = self.episode.support, self.episode.query, self.network.input
+
+        def read(i: int) -> np.ndarray:
+            side, k = (support, i) if i < len(support) else (query, i - len(support))
+            return side.image(k, spec.shape)
+
+        augmentation = augmentation_of(self.episode, spec.size, self.seed, reach(program))
+        source = Source(read, augmentation, support.labels, self.episode.remembered)
+        working = working_copy(program, self.network)
+        self.trainer = Trainer(placed, arena, working, self.kernels, source, self.device.threads)
+        self._end.callback(self.trainer.close)
+        self.array, tables = self.trainer.bind.array, self.trainer.bind.tables
+        if "rounding seed" in tables:
+            tables["rounding seed"][0] = self.seed & 0x7FFFFFFF
+        self.fitting, self.recipe = HeadFitting(self.trainer), program.recipe
 
     def cache_features(self) -> None:
         """Run the frozen part over all images and views that the plan caches."""
-        self.session.fill(self.device.progress)
+        self.trainer.progress = lambda done, total: self.device.progress("features", done, total, None)
+        self.trainer.run("recall")
+        self.trainer.run("cache")
+        self.trainer.progress = None
         self.clock.lap("features")
 
     def fit_heads(self) -> None:
@@ -110,7 +134,7 @@ class Run:
 
         Raises AdaptationRefusedError if they hold NaN or infinity.
         """
-        self._before = self.session.fit_heads(BEFORE)
+        self._before = self.fitting.before()
         self.clock.lap("head")
         if not all(head.is_finite() for head in self._before):
             raise AdaptationRefusedError(
@@ -124,58 +148,100 @@ class Run:
         self.losses = []
         if self.recipe.updates:
             if self.pace:
-                self.pace.begin(self.session.program, self.clock.seconds["head"])
-                self.session.pace = self.pace
-            self.losses = self.session.train(self.device.progress)
-            self.recipe = self.session.program.recipe
+                self.pace.begin(self.trainer.program, self.clock.seconds["head"])
+            self._train()
         self.clock.lap("training")
         return self.losses
 
+    def _train(self) -> None:
+        """All steps of the recipe, or as many of them as there is time for."""
+        trainer, recipe, labels = self.trainer, self.recipe, self.trainer.labels
+        resources = trainer.resources
+        rng, epoch = rng_for(self.seed, "steps"), -(-len(labels) // resources.step_queries)
+        trainer.run("start")
+        trainer.run("first prototypes")
+        for number in count(1):
+            if self.pace:
+                recipe = self.pace.fitted(recipe, resources.sets, number - 1)
+            if number > recipe.n_steps:
+                break
+            if recipe.options.resample_channels and (number - 1) % epoch == 0:
+                trainer.resample(rng_for(self.seed, "channels", number))
+            trainer.scale_rates(rate_factor(recipe, resources.sets, number))
+            support, queries = step_items(resources, labels, number, rng)
+            through = sampled_items(recipe, labels, support, self.seed, number, resources.step_support)
+            unlabelled = unlabelled_items(trainer.program, number, self.seed)
+            self.losses.append(trainer.step(number, support, queries, unlabelled, through))
+            self.device.progress("training", number, recipe.n_steps, self.losses[-1])
+            if not np.isfinite(self.losses[-1]):
+                return
+        self.recipe = recipe
+
     def result(self) -> Delta:
         """What training changed and the head fitted to it, in the arena; the rest of that is given back."""
-        session, finite = self.session, bool(np.isfinite(self.losses).all())
+        trainer, finite = self.trainer, bool(np.isfinite(self.losses).all())
         self._trained = finite and bool(self.losses)
         cosine, own = self._before
         head = cosine if self.recipe.updates else own
         no_time = bool(self.recipe.updates) and self.recipe.n_steps == 0
         if self._trained or no_time:
-            head = session.fit_heads(AFTER)[1]
-        replay = session.replay()
+            head = self.fitting.after(self.recipe.n_steps)
+        replay = self._replay()
         # Features and workspaces are given back before the result is written down and judged.
-        session.release(AFTER)
+        self.release(AFTER)
+        if self._trained:
+            trainer.run("result")
         delta = Delta(
-            self.network.digest, self.network.name, session.slices() if self._trained else (),
-            session.kept(head), self.episode.class_names, {}, replay,
-            self.working.network.quantisation if session.program.precision == "int8" else None,
+            self.network.digest, self.network.name, trainer.host.slices,
+            self.fitting.kept(head), self.episode.class_names, {}, replay,
+            trainer.program.network.quantisation if trainer.program.precision == "int8" else None,
         )  # fmt: skip
         self.is_finite = finite and delta.is_finite()
-        session.release(RESULT)
+        self.release(RESULT)
         self.clock.lap("head")
         return delta
+
+    def _replay(self) -> Replay | None:
+        """Features of some images of each class, if the plan keeps any."""
+        if not self.trainer.program.task.replay:
+            return None
+        self.trainer.run("replay")
+        kept = self.trainer.host.kept
+        codes, ranges = (self.array(name)[: len(kept)] for name in ("kept features", "kept feature ranges"))
+        return Replay(self.trainer.program.purpose.start, codes, ranges, self.trainer.labels[kept])
+
+    def release(self, tick: int) -> None:
+        """Give back all pages but those of buffers that hold a value at `tick` and are needed after it."""
+        rows = self.trainer.program.table()
+        self.trainer.bind.arena.release(
+            (row["offset"], row["bytes"]) for row in rows if row["first"] <= tick < row["last"]
+        )
 
     def leave_one_out(self) -> tuple[np.ndarray, np.ndarray | None, int, Repeats]:
         """What `leave_one_out.measure` found before training and after it, the MACs that it cost, and what
         images that repeat others feign.
         """
-        before = self.session.array("left out (before)")
-        after = self.session.array("left out (after)") if self._trained else None
-        batch = self.session.program.resources.step_support
+        before = self.array("left out (before)")
+        after = self.array("left out (after)") if self._trained else None
+        batch = self.trainer.resources.step_support
         macs = leave_one_out.macs(len(before), batch, self.episode.n_way, self.network.embedding_size)
-        return before, after, macs * (2 if self._trained else 1), self.session.repeats
+        return before, after, macs * (2 if self._trained else 1), self.fitting.repeats
 
     def predict(self, delta: Delta) -> None:
         """Predict the queries by the adapted network, then by the network as it was."""
         with self.pace.aside() if self.pace else nullcontext():
-            self._predict(delta)
+            query = self.episode.query
+            self._answers = self.array("answers") if len(query) else np.empty((3, 0), np.int32)
+            if self.is_finite:
+                self._answer(self._answers[:1], delta.head)
+            self.trainer.working.restore()
+            self._answer(self._answers[1:], *self._before)
+            self.release(RESULT)
 
-    def _predict(self, delta: Delta) -> None:
-        query = self.episode.query
-        self._answers = self.session.array("answers") if len(query) else np.empty((3, 0), np.int32)
-        if self.is_finite:
-            self.session.predict(self._answers[:1], delta.head)
-        self.session.trainer.working.restore()
-        self.session.predict(self._answers[1:], *self._before)
-        self.session.release(RESULT)
+    def _answer(self, answers: np.ndarray, *heads: Head) -> None:
+        """`answers` (heads, n) of each head for the query images, embedded by the network as it is now."""
+        self.trainer.host.answering = heads, answers
+        self.trainer.run("queries")
 
     def keep(self, delta: Delta, accepted: bool) -> tuple[Delta, Answers]:
         """`delta`, or cosine prototypes for the network as it was unless it is `accepted`.
@@ -183,8 +249,8 @@ class Run:
         All pages of the arena are given back but those of the arrays that are kept.
         """
         if not accepted:
-            delta = replace(delta, slices=(), head=self.session.with_means(self._before[0]))
-        self.session.keep([*delta.arrays(), self._answers])
+            delta = replace(delta, slices=(), head=self.fitting.with_means(self._before[0]))
+        self.trainer.bind.arena.keep([*delta.arrays(), self._answers])
         self.clock.lap("queries")
         if self.pace:
             self.pace.end()

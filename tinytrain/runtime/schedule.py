@@ -1,28 +1,55 @@
 """Which support images and which views of them each training step looks at, and how far it goes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.plan.costs import n_sampled
+from tinytrain.episode import Size
+from tinytrain.episode.augment import USUAL, Augmentation, Ranges, draw
+from tinytrain.episode.episode import Episode
+from tinytrain.plan.costs import n_sampled, n_unlabelled
+from tinytrain.plan.plan import Plan
 from tinytrain.plan.recipe import Recipe, Resources
+from tinytrain.program.program import Program
 
 # (view, image): view 0 is the clean image, others are augmented, those below 0 for a head alone.
 Item = tuple[int, int]
 
 
 class CleanImages(Sequence):
-    """Clean items of the images from `first` on, without a list of them: thousands would take a megabyte."""
+    """Clean items of `images`, numbers, without a list of them: thousands would take a megabyte."""
 
-    def __init__(self, first: int, count: int):
-        self.images = range(first, first + count)
+    def __init__(self, images: Sequence[int]):
+        self.images = images
 
     def __len__(self) -> int:
         return len(self.images)
 
     def __getitem__(self, at):
-        return [(0, i) for i in self.images[at]] if isinstance(at, slice) else (0, self.images[at])
+        return [(0, int(i)) for i in self.images[at]] if isinstance(at, slice) else (0, int(self.images[at]))
+
+
+def augmentation_of(
+    episode: Episode, size: Size, seed: int, ranges: Ranges = USUAL
+) -> Callable[[int, int], Augmentation | None]:
+    """Augmentation of view v of support image i: the same draw whenever it is asked for.
+
+    `ranges` are those of pseudo-queries; views below 0 are usual ones.
+    """
+
+    def augmentation(view: int, i: int) -> Augmentation | None:
+        if view == 0:
+            return None
+        rng = rng_for(seed, "augmentation", abs(view), i)
+        return draw(rng, size, episode.may_flip, ranges if view > 0 else USUAL)
+
+    return augmentation
+
+
+def reach(plan: Plan | Program) -> Ranges:
+    """Strength of the augmentation. Cached views keep the usual one, since heads are also fitted to them."""
+    return USUAL if plan.resources.sets >= 2 else plan.recipe.options.augmentation
 
 
 def views(resources: Resources, number: int, count: int, rng: np.random.Generator) -> list[int]:
@@ -45,6 +72,16 @@ def step_items(
         images = balanced_subset(labels, resources.step_queries, rng)
     drawn = views(resources, number, len(images), rng)
     return [(0, i) for i in images], list(zip(drawn, images, strict=True))
+
+
+def unlabelled_items(program: Program, number: int, seed: int) -> list[Item]:
+    """Query images that step `number` looks at without their labels: all, or some at random."""
+    first, n_query = program.task.n_support, program.task.n_query
+    count = n_unlabelled(program.recipe, program.resources, program.task)
+    if not count:
+        return []
+    drawn = rng_for(seed, "unlabelled", number).permutation(n_query)[:count]
+    return [(0, first + int(i)) for i in sorted(drawn)]
 
 
 def rate_factor(recipe: Recipe, sets: int, number: int) -> float:

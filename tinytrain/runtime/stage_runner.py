@@ -38,7 +38,6 @@ from tinytrain.runtime.bound_unit import BoundUnit
 from tinytrain.runtime.host_calls import HostCalls
 from tinytrain.runtime.schedule import Item
 from tinytrain.runtime.thread_pool import Workers
-from tinytrain.runtime.work import Action, Work, act
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,18 @@ class Source:
     augmentation: Callable[[int, int], Augmentation | None]
     labels: np.ndarray
     remembered: Replay | None = None
+
+
+@dataclass(slots=True)
+class Work:
+    """Some items of a list, from place `first` on, and the unit that does them."""
+
+    items: Sequence[Item]
+    first: int = 0
+    unit: BoundUnit | None = None
+
+
+Action = Callable[[Work | None], None]
 
 
 class Runner:
@@ -82,8 +93,8 @@ class Runner:
         self.bind.bound.clear()
 
     def run(self, name: str) -> None:
-        """Run the stage `name` once."""
-        act(self.stages[name])
+        """Run the stage `name` once, if the program has it."""
+        act(self.stages.get(name, ()))
 
     def actions(self, body: Sequence) -> list[Action]:
         """A function for each node that the runner itself runs; others, such as heads, have none."""
@@ -287,6 +298,12 @@ class Runner:
         if arg is Value.STEP:
             return lambda work: self.number
         return self.bind.value(arg)
+
+
+def act(body: Sequence[Action], work: Work | None = None) -> None:
+    """Run a body that `Runner.actions` made."""
+    for action in body:
+        action(work)
 
 
 def _bodies(node: Repeat) -> Iterator[tuple[Unit, Sequence]]:

@@ -1,6 +1,6 @@
 """Training by the stages of a Program, which are bound to the arena beforehand."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,14 +11,15 @@ from tinytrain.program.trained_arrays import columns_of, resampled, slots, union
 from tinytrain.program.trained_buffers import OPTIMIZER_STATES
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, WorkingCopy
-from tinytrain.runtime.schedule import CleanImages, Item
+from tinytrain.runtime.schedule import CleanImages, Item, dealt
 from tinytrain.runtime.stage_runner import Runner, Source
 
-EMPTY = dict.fromkeys(Items, ())  # a reset with them allocates nothing
+OF_A_STEP = Items.SUPPORT, Items.SHOWN, Items.SAMPLED, Items.HARD, Items.BATCH
+NOTHING = dict.fromkeys(OF_A_STEP, ())  # a reset with them allocates nothing
 
 
 class Trainer(Runner):
-    """One training run in one arena.
+    """One training run in one arena; `order` is that of the support images whose classes take turns.
 
     Query images lie behind the support images of the source, if the recipe looks at them. At most as many
     `threads` run as the plan has workers.
@@ -31,18 +32,17 @@ class Trainer(Runner):
         self.slots = self.changed = slots(program.network, self.recipe)
         self.workers = min(threads, self.resources.workers)
         self.single_pass = single_pass(self.recipe, self.resources)
+        self.labels, self.order, n = source.labels, dealt(source.labels), len(source.labels)
         super().__init__(
             Binder(program, arena, working, kernels, columns_of(self.slots)), source, self.workers
         )
-        self.labels, self.class_sizes = source.labels, self.host.class_sizes
-        self.embedding_units = [self.units[unit] for unit in program.units["embed"]]
+        self.class_sizes = self.host.class_sizes
+        self.lists[Items.IMAGES] = CleanImages(range(self.n_images))
+        self.lists[Items.BATCHES] = CleanImages(self.order)
+        self.lists[Items.QUERIES] = CleanImages(range(n, n + program.task.n_query))
         heads = nodes(program.stage("head before").body)
-        self._load_features = self._load(next(node for node in heads if isinstance(node, Load)))
+        self.stages["load"] = self.actions([next(node for node in heads if isinstance(node, Load))])
         self._bind_step()
-
-    def close(self) -> None:
-        super().close()
-        self.embedding_units, self._load_features = [], None
 
     def _bind_step(self) -> None:
         array = self.bind.array
@@ -64,34 +64,14 @@ class Trainer(Runner):
         self.rates = tables["rates"]
         np.copyto(self.rates, self.full_rates)
 
-    # ---- passes -------------------------------------------------------------------------------
+    def embed(self, items: Sequence[Item], out: np.ndarray, units: str = "embed") -> None:
+        """Embeddings of `items` into the rows of `out`, by the `units` of a stage."""
+        self.over_images((self.segment("embed", out),), items, units)
 
-    def fill(self, progress: Callable[[int, int], None] | None = None) -> None:
-        """Run the frozen part over every support image and view that the plan caches."""
-        if self.source.remembered:
-            self.run("recall")
-        if self.resources.sets and self.n_images:
-            self.lists[Items.IMAGES] = CleanImages(0, self.n_images)
-            self.progress = progress
-            self.run("cache")
-            self.progress = None
-
-    def embed(self, items: Sequence[Item], out: np.ndarray) -> None:
-        """Embeddings of `items` into the rows of `out`."""
-        body = (self._load_features, self.segment("embed", out))
-        self.spread(body, self.embedding_units, items, self.resources.micro)
-
-    def backward(self, items: Sequence[Item], rows: Sequence[int]) -> None:
-        """Accumulate the gradients of `items`; row `rows[k]` of the embedding gradient belongs to item k."""
-        body = (self._load_features, self.take(self.grad, lambda: rows), self.segment("backward"))
-        units = [self.units[unit] for unit in self.program.units["backward"]]
-        self.spread(body, units, items, self.resources.micro)
-
-    # ---- one step -------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Trained parameters from the working copy, optimizer state zero."""
-        self.run("start")
+    def over_images(self, body: Sequence, items: Sequence[Item], units: str) -> None:
+        """Load the features of `items`, and do `body` with them, in the `units` of a stage."""
+        workers = [self.units[unit] for unit in self.program.units[units]]
+        self.spread((*self.stages["load"], *body), workers, items, self.resources.micro)
 
     def resample(self, rng: np.random.Generator) -> None:
         """Other channels of every layer, drawn at random, from the values that the network now has.
@@ -102,11 +82,7 @@ class Trainer(Runner):
         self.changed = tuple(map(union, self.changed, self.slots))
         for columns, drawn in columns_of(self.slots).items():
             np.copyto(self.bind.columns[columns], drawn)  # the arrays that the bound calls read
-        self.start()
-
-    def finish(self) -> None:
-        """Training is over: its bytes are free for others, and embeddings are computed elsewhere."""
-        self.embedding_units = [self.units[unit] for unit in self.program.units["embed after"]]
+        self.run("start")
 
     def scale_rates(self, factor: float) -> None:
         """Learning rates of the next steps: `factor` times those of the recipe."""
@@ -145,10 +121,9 @@ class Trainer(Runner):
         self.lists[Items.SUPPORT], self.lists[Items.SHOWN] = support, shown
         if self.recipe.step == "both":
             self.lists[Items.SAMPLED] = support if sampled is None else [support[k] for k in sampled]
-        if not self.single_pass:
-            self.run("loss")
+        self.run("loss")
         self.run("gradients")
-        self.lists.update(EMPTY)  # what a step needs is gone with it
+        self.lists.update(NOTHING)  # what a step needs is gone with it
         self.places.clear()
         if self.single_pass:
             return mean_loss(self.bind.array("latest losses"))

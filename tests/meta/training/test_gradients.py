@@ -137,7 +137,7 @@ def test_the_gradient_of_a_step_is_that_of_the_engine(tmp_path):
         kernels.load(),
         Source(lambda i: batch.images[i], lambda view, i: None, labels),
     )
-    trainer.start()
+    trainer.run("start")
     trainer.class_sizes.fill(2)
     items = toynets.items(len(labels))
     trainer.compute_gradients(items[:n], items[n:])
