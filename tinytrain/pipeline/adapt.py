@@ -5,11 +5,11 @@ from tinytrain.guard.guard import Evidence, judge
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.plan import Plan
-from tinytrain.planner.in_time import in_time
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
 from tinytrain.report import Report
 from tinytrain.runtime.device import Device
+from tinytrain.runtime.time_budget import in_time
 
 
 def adapt(
@@ -35,7 +35,7 @@ def adapt(
     with (device or Device()).open(network, episode, seed) as run:
         run.limit(planner.seconds)
         scores = run.measure_fisher(planner.probe())
-        planner = in_time(planner, scores, run.pace)
+        planner = in_time(planner, scores, run.time)
         plan = planner.plan(scores)
         program, warnings = planner.program(plan), planner.warnings(plan, scores)
         del planner  # and with it what else was compiled: it takes memory beside the arena

@@ -17,7 +17,7 @@ from tinytrain.program.program import Program
 from tinytrain.report import content
 from tinytrain.report.conclusion import conclude
 from tinytrain.report.page.thumbnails import Thumbnails
-from tinytrain.runtime.adaptation import Ran
+from tinytrain.runtime.adaptation import RunFacts
 from tinytrain.runtime.answers import Answers
 
 
@@ -30,7 +30,7 @@ class Report:
     plan: Plan
     program: Program
     scores: Scores | None
-    ran: Ran
+    ran: RunFacts
     answers: Answers
     delta: Delta
     guard: Verdict

@@ -25,7 +25,6 @@ from tinytrain.runtime.answers import Answers
 from tinytrain.runtime.fisher import measure_fisher
 from tinytrain.runtime.fitting import HeadFitting
 from tinytrain.runtime.int8_copy import working_copy
-from tinytrain.runtime.pace import Pace
 from tinytrain.runtime.schedule import (
     augmentation_of,
     rate_factor,
@@ -35,11 +34,12 @@ from tinytrain.runtime.schedule import (
     unlabelled_items,
 )
 from tinytrain.runtime.stage_runner import Source
+from tinytrain.runtime.time_budget import TimeBudget
 from tinytrain.runtime.trainer import Trainer
 
 
 @dataclass(frozen=True, eq=False)
-class Ran:
+class RunFacts:
     """How an adaptation ran: `threads` at most, mean `losses` of its steps, `seconds` by stage.
 
     `used` are the seconds spent of the time limit; None without one.
@@ -62,7 +62,7 @@ class Run:
     def __init__(self, device, network: Network, episode: Episode, seed: int):
         self.device, self.network, self.episode, self.seed = device, network, episode, seed
         self.kernels, self.clock = device.kernels(), device.clock()
-        self.pace: Pace | None = None
+        self.time: TimeBudget | None = None
 
     def __enter__(self) -> "Run":
         with ExitStack() as stack:
@@ -76,7 +76,7 @@ class Run:
 
     def limit(self, seconds: float | None) -> None:
         """So much time is given from now on; None for as long as it takes."""
-        self.pace = None if seconds is None else Pace(self.clock.now, seconds)
+        self.time = None if seconds is None else TimeBudget(self.clock.now, seconds)
 
     def measure_fisher(self, program: Program | None) -> Scores | None:
         """Fisher information of the layers that the `program` of a probe inspects; None without one.
@@ -96,7 +96,7 @@ class Run:
                 working_copy(program, self.network),
                 self.kernels,
                 source,
-                self.pace,
+                self.time,
             )
         self.clock.lap("probe")
         return scores
@@ -147,8 +147,8 @@ class Run:
         """The mean loss of every step, up to the first that is no number; none if nothing is trained."""
         self.losses = []
         if self.recipe.updates:
-            if self.pace:
-                self.pace.begin(self.trainer.program, self.clock.seconds["head"])
+            if self.time:
+                self.time.begin(self.trainer.program, self.clock.seconds["head"])
             self._train()
         self.clock.lap("training")
         return self.losses
@@ -161,8 +161,8 @@ class Run:
         trainer.run("start")
         trainer.run("first prototypes")
         for number in count(1):
-            if self.pace:
-                recipe = self.pace.fitted(recipe, resources.sets, number - 1)
+            if self.time:
+                recipe = self.time.fitted(recipe, resources.sets, number - 1)
             if number > recipe.n_steps:
                 break
             if recipe.options.resample_channels and (number - 1) % epoch == 0:
@@ -229,7 +229,7 @@ class Run:
 
     def predict(self, delta: Delta) -> None:
         """Predict the queries by the adapted network, then by the network as it was."""
-        with self.pace.aside() if self.pace else nullcontext():
+        with self.time.aside() if self.time else nullcontext():
             query = self.episode.query
             self._answers = self.array("answers") if len(query) else np.empty((3, 0), np.int32)
             if self.is_finite:
@@ -252,8 +252,8 @@ class Run:
             delta = replace(delta, slices=(), head=self.fitting.with_means(self._before[0]))
         self.trainer.bind.arena.keep([*delta.arrays(), self._answers])
         self.clock.lap("queries")
-        if self.pace:
-            self.pace.end()
+        if self.time:
+            self.time.end()
         return delta, Answers(self._answers, accepted, self.is_finite)
 
     def as_trained(self, plan: Plan, program: Program) -> tuple[Plan, Program]:
@@ -264,11 +264,11 @@ class Run:
 
     def warnings(self) -> tuple[str, ...]:
         """What the time took away, if there was one."""
-        return self.pace.warnings(self.recipe) if self.pace else ()
+        return self.time.warnings(self.recipe) if self.time else ()
 
-    def facts(self) -> Ran:
+    def facts(self) -> RunFacts:
         """How it ran, so far."""
-        used = self.pace.total if self.pace else None
-        return Ran(
+        used = self.time.total if self.time else None
+        return RunFacts(
             self.seed, self.device.threads, self.kernels.backend, self.losses, self.clock.seconds, used
         )

@@ -1,12 +1,13 @@
 """What the network answered for the query images of an adaptation."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from tinytrain.base.class_names import MAX_CLASSES
-from tinytrain.base.errors import AnswerError
+from tinytrain.heads.calibration import softmax
 from tinytrain.heads.head import Head
 
 # One int32 holds a label and the confidence in it, in STEPS steps: no byte more for each query image.
@@ -18,12 +19,10 @@ def answer(head: Head, embedding: np.ndarray) -> int:
 
     The confidence in logits that are no numbers is 0.
     """
-    label = int(head.logits(embedding)[0].argmax())
-    try:
-        confidence = float(head.probabilities(embedding)[0, label])
-    except AnswerError:
-        confidence = 0.0
-    return label + MAX_CLASSES * round(STEPS * confidence)
+    logits = head.logits(embedding)[0]
+    label = int(logits.argmax())
+    confidence = float(softmax(logits / head.temperature)[label])
+    return label + MAX_CLASSES * round(STEPS * confidence if math.isfinite(confidence) else 0)
 
 
 def labels_of(answers: np.ndarray) -> np.ndarray:

@@ -17,8 +17,8 @@ from tinytrain.program.program import Program
 from tinytrain.program.stages import Items
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, WorkingCopy
-from tinytrain.runtime.pace import NoTimeError, Pace
 from tinytrain.runtime.stage_runner import Runner, Source
+from tinytrain.runtime.time_budget import NoTimeError, TimeBudget
 
 
 def measure_fisher(
@@ -27,15 +27,15 @@ def measure_fisher(
     working: WorkingCopy,
     kernels,
     source: Source,
-    pace: Pace | None = None,
+    time: TimeBudget | None = None,
 ) -> Scores:
     """Scores of the layers that `program` inspects, for the images of `source`, computed in `arena`.
 
     Prototypes are the class means of the clean images, held constant; each image, augmented,
-    is its own pseudo-query at temperature 10. If `pace` has too little time, there are no `fisher` scores.
+    is its own pseudo-query at temperature 10. If too little `time` is left, there are no `fisher` scores.
     """
     with closing(_Scoring(Binder(program, arena, working, kernels), source)) as runner:
-        run = partial(pace.run, runner) if pace else lambda stage, *later: runner.run(stage)
+        run = partial(time.run, runner) if time else lambda stage, *later: runner.run(stage)
         macs, similarity = 0, math.nan
         try:
             run("prototypes", "fisher")

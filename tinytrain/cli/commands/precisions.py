@@ -22,9 +22,9 @@ class Planned:
 def planned(network, episode, policy, budget, seed: int) -> Planned:
     """The plan of an adaptation. Raises what `Planner` raises."""
     from tinytrain.plan.budget import TaskShape
-    from tinytrain.planner.in_time import expected, in_time
     from tinytrain.planner.planner import Planner
     from tinytrain.runtime.device import Device
+    from tinytrain.runtime.time_budget import expected, in_time
 
     planner = Planner(network, TaskShape.of(episode), policy, budget)
     with Device().open(network, episode, seed) as run:
@@ -35,10 +35,10 @@ def planned(network, episode, policy, budget, seed: int) -> Planned:
             run.limit(planner.seconds)
             scores = run.measure_fisher(probe)
             seconds = (run.clock.seconds["probe"] - first) / scores.macs if scores.macs else None
-        planner = in_time(planner, scores, run.pace)
+        planner = in_time(planner, scores, run.time)
         plan = planner.plan(scores)
-        if run.pace:
-            plan = expected(plan, planner.program(plan), run.pace)
+        if run.time:
+            plan = expected(plan, planner.program(plan), run.time)
         return Planned(planner, plan, scores, seconds)
 
 

@@ -1,0 +1,94 @@
+"""A compiled forward pass: what the oracles embed and an adaptation caches, in fewer bytes than training."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases import each
+from int8nets import toy8
+from integernet import Integers
+from oracle import Oracle
+from toynets import images_of, relative, toy
+
+from tinytrain.base.errors import InputError
+from tinytrain.episode.episode import Images
+from tinytrain.network.network import Network
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.toy import toy_episode
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.recipe import Recipe, Resources, Update
+from tinytrain.program.compile import compile_forward, compile_training
+from tinytrain.runtime.embedder import Embedder
+from tinytrain.runtime.predict import Predictor
+
+FORMS = [("blocks", "float32"), ("headed", "float32"), ("blocks", "int8"), ("headed", "int8")]
+
+
+def network_of(name: str, precision: str) -> Network:
+    return toy8(name) if precision == "int8" else toy(name)
+
+
+def drawn(network: Network, count: int = 3) -> tuple[np.ndarray, Images]:
+    arrays = images_of(network.input.shape, count)
+    return arrays, Images(np.zeros(count, np.int32), tuple("abc"[:count]), lambda i, size: arrays[i])
+
+
+def training(network: Network, precision: str, cut: int | None = None):
+    """The smallest program of a training whose frozen part ends at layer `cut`, by default the last block."""
+    updates = () if cut is None else (Update(cut, bias=True),)
+    recipe = Recipe("test", updates, ((0.0, 0.0),) * len(updates), steps=len(updates), head="cosine")
+    resources = Resources(sets=0, micro=1, accumulators=1, step_support=1, step_queries=1)
+    return compile_training(network, recipe.in_precision(precision), resources, TaskShape(1, 2))
+
+
+@each("name, precision", FORMS)
+def test_a_network_without_a_delta_embeds_as_the_oracle_does(name, precision):
+    network = network_of(name, precision)
+    arrays, images = drawn(network)
+    found = Embedder(network, precision=precision).embed(images)
+    if precision == "float32":
+        assert relative(found, Oracle(network).forward(arrays).embeddings) < 1e-5
+    else:
+        integers = Integers(network)
+        want = np.stack([integers.embedding(integers.run(integers.pixels(x))[-1]) for x in arrays])
+        np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+@each("name, precision", FORMS)
+@each("cut", [None, 4])
+def test_a_forward_pass_makes_the_calls_of_training_in_fewer_bytes(name, precision, cut):
+    network = network_of(name, precision)
+    ours, theirs = compile_forward(network, precision, cut), training(network, precision, cut)
+    assert ours.purpose.start == theirs.purpose.start and ours.nbytes < theirs.nbytes
+    for kind in ("prefix", "embed"):
+        calls = [[call.kernel for call in made.segments[kind, 1].calls] for made in (ours, theirs)]
+        assert calls[0] == calls[1]
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_the_codes_of_features_are_those_of_the_cache_of_an_adaptation(precision):
+    network = network_of("blocks", precision)
+    cut = network.block_start(len(network.layers) - 1)
+    report = adapt(
+        network, replace(toy_episode(), replay=2), Budget(2**22, precision=precision), "last_layer"
+    )
+    support, kept = report.episode.support, report.delta.replay
+    assert kept.layer == cut
+    codes, ranges = Embedder(network, precision=precision, cut=cut).codes(support)
+    for row, values, label in zip(kept.codes, kept.ranges, kept.labels, strict=True):
+        same = [i for i in np.flatnonzero(support.labels == label) if np.array_equal(codes[i], row)]
+        assert same and np.array_equal(ranges[same[0]], values)
+
+
+def test_a_predictor_answers_for_the_embeddings_of_its_embedder():
+    report = adapt(toy("blocks"), toy_episode(), Budget(2**22), "last_layer")
+    predictor, query = Predictor(report.network, report.delta), report.episode.query
+    embeddings = Embedder(report.network, report.delta).embed(query)
+    assert predictor.embed(query).tobytes() == embeddings.tobytes()
+    assert predictor.logits(query).tobytes() == report.delta.head.logits(embeddings).tobytes()
+
+
+def test_a_delta_of_another_network_is_refused():
+    report = adapt(toy("blocks"), toy_episode(), Budget(2**22), "last_layer")
+    with pytest.raises(InputError, match="backbone"):
+        Embedder(toy("headed"), report.delta)
