@@ -185,7 +185,7 @@ def differences(whole: Whole, images: np.ndarray, labels: np.ndarray) -> dict[st
     return {
         "embeddings": max(
             _relative(trainer.support, embeddings.numpy()),
-            _relative(trainer.queries, queries.detach().numpy()),
+            _relative(trainer.bind.array("embeddings of queries"), queries.detach().numpy()),
         ),
         "gradients of embeddings": _relative(trainer.grad[: len(labels)], gradient.numpy()),
         "gradients of parameters": float(np.median(of_images)),

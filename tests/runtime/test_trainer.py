@@ -44,7 +44,7 @@ def test_the_gradient_of_a_step_equals_that_of_one_batch(name, step):
     want_loss, want = exact_gradients(network, step)
     assert abs(loss - want_loss.mean) < 1e-5
     assert relative(made.support, Oracle(network).forward(IMAGES).embeddings) < 1e-5
-    assert relative(10 * made.cosine, want_loss.logits) < 1e-5
+    assert relative(10 * made.bind.array("cosine"), want_loss.logits) < 1e-5
     assert_equals_oracle(made, want)
 
 

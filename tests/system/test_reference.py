@@ -188,9 +188,9 @@ def test_the_engine_equals_reference_and_oracle(case, backend):
         pytest.skip("the numpy backend is compared on one network")
     made, masks = case.engine(backend)
     reference = case.reference
-    features = np.concatenate([made.support, made.queries])
+    features = np.concatenate([made.support, made.bind.array("embeddings of queries")])
     assert relative(features, reference["features"][ORDER]) < 1e-4
-    assert relative(10 * made.cosine, reference["logits"]) < 1e-4
+    assert relative(10 * made.bind.array("cosine"), reference["logits"]) < 1e-4
     assert abs(case.loss / reference["loss"] - 1) < 1e-4
     flipped = case.flipped(masks)
     assert max(flipped.values(), default=0) < KINK

@@ -82,16 +82,6 @@ class Verdict:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Case:
-    """What the tests see of an adaptation to the support `images`."""
-
-    evidence: Evidence
-    images: object
-    class_names: tuple[str, ...]
-    measures: dict[str, float | None]
-
-
 def judge(evidence: Evidence, images, class_names: tuple[str, ...], force: bool = False) -> Verdict:
     """The verdict on an adaptation to the labelled support `images`.
 
@@ -107,21 +97,17 @@ def judge(evidence: Evidence, images, class_names: tuple[str, ...], force: bool 
         "left_out_after": None if evidence.after is None else left_out_accuracy(evidence.after),
     }
     broken = _not_finite(evidence)
-    tests = (_diverged, _labels, _left_out) if trained and not broken else ()
-    case = Case(evidence, images, class_names, measures)
-    reasons = broken or [reason for test in tests for reason in test(case)]
+    found = [broken]
+    if trained and not broken:
+        found = [_diverged(measures), _labels(evidence.before, measures, images, class_names)]
+        found.append(_left_out(evidence.before, measures))
+    reasons = tuple(reason for reason in found if reason)
     accepted = not reasons or (force and not broken)
     suspects = find_suspects(evidence.before, images, class_names)
-    return Verdict(
-        accepted, accepted and bool(reasons), tuple(reasons), suspects, measures, evidence.macs,
-        left_out(
-            margins(evidence.before),
-            [s.index for s in suspects if s.reason == MISLABELLED],
-            images.labels,
-            class_names,
-            evidence.repeats,
-        ),
-    )  # fmt: skip
+    wrong = [s.index for s in suspects if s.reason == MISLABELLED]
+    shown = left_out(margins(evidence.before), wrong, images.labels, class_names, evidence.repeats)
+    forced = accepted and bool(reasons)
+    return Verdict(accepted, forced, reasons, suspects, measures, evidence.macs, shown)
 
 
 def final_loss(losses: list[float]) -> float:
@@ -150,54 +136,42 @@ def _known(rows: np.ndarray) -> np.ndarray:
     return found[~np.isnan(found)]
 
 
-def _not_finite(evidence: Evidence) -> list[Reason]:
+def _not_finite(evidence: Evidence) -> Reason | None:
     if evidence.finite and np.isfinite(evidence.losses).all():
-        return []
+        return None
     steps = f"{len(evidence.losses)} of {evidence.steps} steps"
-    return [Reason("not-finite", f"training ended in NaN or infinity after {steps}")]
+    return Reason("not-finite", f"training ended in NaN or infinity after {steps}")
 
 
-def _diverged(case: Case) -> list[Reason]:
-    before, after = case.measures["loss_before"], case.measures["loss_after"]
-    guess = -math.log(case.measures["guessing"])
+def _diverged(measures: dict) -> Reason | None:
+    before, after, guess = measures["loss_before"], measures["loss_after"], -math.log(measures["guessing"])
     if after <= before + max(LEAST_RISE * guess, RISE_FRACTION * (guess - before)):
-        return []
+        return None
     digits = next((d for d in range(3, 17) if f"{before:.{d}g}" != f"{after:.{d}g}"), 17)
-    return [Reason("diverged", f"the training loss rose from {before:.{digits}g} to {after:.{digits}g}")]
+    return Reason("diverged", f"the training loss rose from {before:.{digits}g} to {after:.{digits}g}")
 
 
-def _labels(case: Case) -> list[Reason]:
-    fit = case.measures["label_fit"]
-    if fit is None or fit >= LEAST_FIT:
-        return []
-    found = margins(case.evidence.before)
-    known, wrong = int((~np.isnan(found)).sum()), int((found < 0).sum())
+def _labels(rows: np.ndarray, measures: dict, images, class_names: tuple[str, ...]) -> Reason | None:
+    if measures["label_fit"] is None or measures["label_fit"] >= LEAST_FIT:
+        return None
+    found = margins(rows)
+    known, wrong = len(_known(rows)), int((found < 0).sum())
     if wrong:
-        looks = (
-            "look more like another class than their own"
-            if wrong > 1
-            else "looks more like another class than its own"
-        )
-        what = f"{wrong} of {known} images {looks}"
+        looks, own = ("look", "their") if wrong > 1 else ("looks", "its")
+        what = f"{wrong} of {known} images {looks} more like another class than {own} own"
     else:
-        what = (
-            f"{math.ceil(WORST_FRACTION * known)} of {known} images fit their class far less than the others"
-        )
+        worst = math.ceil(WORST_FRACTION * known)
+        what = f"{worst} of {known} images fit their class far less than the others"
     worst = int(np.nanargmin(found))
-    given = case.class_names[case.images.labels[worst]]
-    like = case.class_names[int(case.evidence.before[worst, LIKE])]
-    text = f"{what}, most of all {case.images.names[worst]} ({given}, looks like {like})"
-    return [Reason("labels", text)]
+    given, like = (class_names[int(k)] for k in (images.labels[worst], rows[worst, LIKE]))
+    return Reason("labels", f"{what}, most of all {images.names[worst]} ({given}, looks like {like})")
 
 
-def _left_out(case: Case) -> list[Reason]:
-    before, after = case.measures["left_out_before"], case.measures["left_out_after"]
-    if before is None or (after >= before and after > case.measures["guessing"]):
-        return []
-    known = len(_known(case.evidence.before))
-    now, then = round(after * known), round(before * known)
-    what = f"{now} of {known} images are recognised without themselves after training"
-    rest = (
-        f"{then} were before" if after < before else f"guessing gives {case.measures['guessing'] * known:.3g}"
-    )
-    return [Reason("left-out", f"{what}, {rest}")]
+def _left_out(rows: np.ndarray, measures: dict) -> Reason | None:
+    before, after, guess = (measures[key] for key in ("left_out_before", "left_out_after", "guessing"))
+    if before is None or (after >= before and after > guess):
+        return None
+    known = len(_known(rows))
+    what = f"{round(after * known)} of {known} images are recognised without themselves after training"
+    rest = f"{round(before * known)} were before" if after < before else f"guessing gives {guess * known:.3g}"
+    return Reason("left-out", f"{what}, {rest}")

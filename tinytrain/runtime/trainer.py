@@ -8,7 +8,6 @@ from tinytrain.plan.costs import single_pass
 from tinytrain.program.program import Program
 from tinytrain.program.stages import Items, Load, nodes
 from tinytrain.program.trained_arrays import columns_of, resampled, slots, union
-from tinytrain.program.trained_buffers import OPTIMIZER_STATES
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, WorkingCopy
 from tinytrain.runtime.schedule import CleanImages, Item, dealt
@@ -51,11 +50,8 @@ class Trainer(Runner):
         self.prototypes = array("prototypes")
         if not self.recipe.updates:
             return
-        self.queries, self.grad = array("embeddings of queries"), array("gradient of embeddings")
-        self.loss, self.residual, self.cosine = array("loss"), array("residual"), array("cosine")
+        self.grad, self.loss = array("gradient of embeddings"), array("loss")
         self.trained = array("trained parameters")
-        self.biases = array("trained biases") if "trained biases" in self.program.buffers else None
-        self.states = [array(f"optimizer state {k}") for k in range(OPTIMIZER_STATES[self.recipe.optimizer])]
         self.gradients = [self.bind.whole(u.gradients) for u in self.program.units["backward"]]
         tables = self.bind.tables
         tables["starts"][:] = [*(s.start for s in self.slots), len(self.trained)]

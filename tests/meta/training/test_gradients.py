@@ -142,7 +142,7 @@ def test_the_gradient_of_a_step_is_that_of_the_engine(tmp_path):
     items = toynets.items(len(labels))
     trainer.compute_gradients(items[:n], items[n:])
     assert toynets.relative(gradient[:-1], trainer.gradients[0]) < 1e-4
-    temperature = (trainer.residual * trainer.cosine).sum(axis=1).mean()
+    temperature = (trainer.bind.array("residual") * trainer.bind.array("cosine")).sum(axis=1).mean()
     assert gradient[-1] == pytest.approx(temperature, rel=1e-3)
 
 
