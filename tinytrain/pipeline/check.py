@@ -204,16 +204,12 @@ def episode_of(source) -> Episode:
 
 
 def _confusion(rows: np.ndarray, images: Images, names: tuple[str, ...]) -> Confusion | None:
-    pairs = {i: _pair(images.labels[i], rows[i, LIKE]) for i in np.flatnonzero(margins(rows) <= 0)}
+    wrong = np.flatnonzero(margins(rows) <= 0)
+    pairs = {i: tuple(sorted((int(images.labels[i]), int(rows[i, LIKE])))) for i in wrong}
     if not pairs:
         return None
     (a, b), _ = Counter(pairs.values()).most_common(1)[0]
     return Confusion((names[a], names[b]), tuple(images.names[i] for i, p in pairs.items() if p == (a, b)))
-
-
-def _pair(label, like) -> tuple[int, int]:
-    a, b = sorted((int(label), int(like)))
-    return a, b
 
 
 def _next_class(rows: np.ndarray, labels: np.ndarray, names: tuple[str, ...]) -> NextClass:

@@ -129,8 +129,8 @@ class Runner:
                     self.lists[Items.BATCH] = batch
                     act(body, Work(batch, first))
             else:
-                told = self.progress if node.items in (Items.IMAGES, Items.SHOWN) else None
-                self.spread(body, units, items, node.micro, told)
+                counted = node.items in (Items.IMAGES, Items.SHOWN)
+                self.spread(body, units, items, node.micro, self.progress if counted else None)
 
         return repeat
 
@@ -140,16 +140,16 @@ class Runner:
             act(body, Work([(view, work.items[0][1])], view, work.unit))
 
     def spread(
-        self, body: Sequence[Action], units: Sequence[BoundUnit], items, micro: int, told=None
+        self, body: Sequence[Action], units: Sequence[BoundUnit], items, micro: int, on_progress=None
     ) -> None:
-        """Do `body` for all micro-batches of `items`, those of a unit on one thread; `told` of each one."""
-        done = itertools.count(micro, micro) if told else None
+        """Do `body` for all micro-batches of `items`, those of a unit on one thread."""
+        done = itertools.count(micro, micro)
 
         def do(unit: BoundUnit, starts: range) -> None:
             for first in starts:
                 act(body, Work(items[first : first + micro], first, unit))
-                if told:
-                    told(min(next(done), len(items)), len(items))
+                if on_progress:
+                    on_progress(min(next(done), len(items)), len(items))
 
         shares = split_batches(len(items), len(units), micro)
         if len(units) == 1:

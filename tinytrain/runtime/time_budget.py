@@ -91,7 +91,7 @@ class TimeBudget:
         """Seconds of a MAC of a stage with so many, before which `after` others are to come."""
         begun, each = self.used(), 0.0
 
-        def told(done: int, total: int) -> None:
+        def on_progress(done: int, total: int) -> None:
             nonlocal each
             used = self.used()
             if done == 1:  # it contains the loading of kernels
@@ -102,7 +102,7 @@ class TimeBudget:
             if rest > self.left() and used > SURE * self.seconds:
                 raise NoTimeError
 
-        runner.progress = told
+        runner.progress = on_progress
         try:
             runner.run(stage)
         finally:
@@ -260,7 +260,4 @@ def _macs_of(program: Program, stage: str) -> int:
 
 def _same_so_far(one: Recipe, other: Recipe, sets: int, done: int) -> bool:
     """Whether the learning rates of the first `done` steps are the same."""
-    if one.steps == other.steps:
-        return True
-    numbers = range(1, done + 1)
-    return all(rate_factor(one, sets, number) == rate_factor(other, sets, number) for number in numbers)
+    return all(rate_factor(one, sets, n) == rate_factor(other, sets, n) for n in range(1, done + 1))
