@@ -32,6 +32,13 @@ def test_label_and_confidence_are_those_of_the_head(way, temperature):
     assert confidence_of(answers) == pytest.approx(made.probabilities(embeddings).max(axis=1), abs=3e-6)
 
 
+def test_an_answer_asks_for_the_logits_once(monkeypatch):
+    asked, logits = [], CosineHead.logits
+    monkeypatch.setattr(CosineHead, "logits", lambda self, x: asked.append(x) or logits(self, x))
+    answer(head(np.eye(3)), np.ones((1, 3), np.float32))
+    assert len(asked) == 1
+
+
 def test_the_last_label_with_full_confidence_fits():
     weights = np.zeros((MAX_CLASSES, 2), np.float32)
     weights[-1] = 1
