@@ -18,7 +18,8 @@ from tinytrain.plan.budget import TaskShape
 from tinytrain.program.autodiff import streamed
 from tinytrain.program.autodiff.emitter import ROW_TILE_BYTES, Emitter
 from tinytrain.program.checker import check_program
-from tinytrain.program.compile import compile_fisher, compile_forward
+from tinytrain.program.compile import compile_fisher
+from tinytrain.program.forward import compile_forward
 from tinytrain.runtime.embedder import Embedder
 
 PUBLISHED = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")

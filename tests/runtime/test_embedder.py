@@ -17,7 +17,8 @@ from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.recipe import Recipe, Resources, Update
-from tinytrain.program.compile import compile_forward, compile_training
+from tinytrain.program.compile import compile_training
+from tinytrain.program.forward import compile_forward
 from tinytrain.runtime.embedder import Embedder
 from tinytrain.runtime.predict import Predictor
 

@@ -6,21 +6,19 @@ from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import n_hard, n_sampled
 from tinytrain.plan.recipe import Recipe, Resources
-from tinytrain.program.backend import BACKENDS, Backend
+from tinytrain.program.backend import BACKENDS
 from tinytrain.program.buffers import add_buffers
-from tinytrain.program.calls import SHOWN, Buffer, Call, Table
+from tinytrain.program.calls import Buffer, Call, Table
+from tinytrain.program.forward import forward_segments, loaded, unit_of_one
 from tinytrain.program.job import Job
 from tinytrain.program.program import Book, Program, Purpose
 from tinytrain.program.segments import (
     SegmentBank,
-    embed_segment,
     externals_of,
     fisher_segment,
-    prefix_segment,
 )
-from tinytrain.program.stages import Augment, Items, Load, Of, Read, Repeat, Run, Stage, Unit
+from tinytrain.program.stages import Items, Of, Repeat, Run, Stage, Unit
 from tinytrain.program.training_stages import TrainingStages
-from tinytrain.program.unit_buffers import AUGMENTED, IMAGES
 
 
 def compile_training(
@@ -95,44 +93,6 @@ def _backward_counts(job: Job) -> set[int]:
     return counts | _tails(n_sampled(recipe, *images), r.micro)
 
 
-def compile_forward(network: Network, precision: str = "float32", cut: int | None = None) -> Program:
-    """The program of the embedding of one image, by way of the features that enter the block of layer `cut`.
-
-    By default that is the last block.
-    """
-    start = network.block_start(len(network.layers) - 1 if cut is None else cut)
-    backend = BACKENDS[precision]
-    externals = externals_of(network, start, 0, backend)
-    segments, book = _forward_segments(network, start, externals, None, backend), Book()
-    unit = _unit_of_one(book, externals, segments, "forward")
-    body = (_loaded(start), Run("embed", Of.OUTPUT))
-    stage = Stage("embed", 0, (Repeat(Items.QUERIES, 1, body, (unit,)),))
-    units = {"embed": (unit,)}
-    return Program(network, segments, book.buffers, book.place(), externals, units, (stage,), Purpose(start))
-
-
-def _forward_segments(network: Network, start: int, externals, row_tile: int | None, backend: Backend):
-    """The frozen part, if there is one, and the embedding of one image."""
-    found = {("prefix", 1): prefix_segment(network, start, externals, row_tile, backend)} if start else {}
-    return found | {("embed", 1): embed_segment(network, start, 1, externals, backend=backend)}
-
-
-def _unit_of_one(book: Book, externals: dict[str, Buffer], segments, name: str) -> Unit:
-    """The one worker of a program that looks at one image at a time, with its buffers in `book`."""
-    image, features = externals["input"], externals["features"]
-    shown = None
-    if image.use != SHOWN:
-        shown = book.add(f"{AUGMENTED} ({name})", image.shape, 0, 0, "uint8", IMAGES)
-    work = max(s.nbytes for s in segments.values())
-    rows = book.add(f"features ({name})", (1, *features.shape), 0, 0, features.dtype)
-    return Unit(book.add(f"workspace ({name})", (work,), 0, 0, "uint8"), rows, shown)
-
-
-def _loaded(start: int) -> Load:
-    """Features of an image that is read for them."""
-    return Load((), (Read(), Augment(), *((Run("prefix"),) if start else ())))
-
-
 def compile_fisher(
     network: Network,
     inspected: tuple[int, ...],
@@ -153,10 +113,10 @@ def compile_fisher(
     externals |= {buffer.name: buffer for buffer in totals.values()}
     externals["prototypes"] = Buffer("prototypes", (way, size))
     externals["label"] = Buffer("label", (1,), "int32")
-    segments = _forward_segments(network, start, externals, row_tile, backend)
+    segments = forward_segments(network, start, externals, row_tile, backend)
     segments["fisher", 1] = fisher_segment(network, start, inspected, way, externals, backend)
     book = Book()
-    unit = _unit_of_one(book, externals, segments, "probe")
+    unit = unit_of_one(book, externals, segments, "probe")
     for buffer in totals.values():
         book.add(buffer.name, buffer.shape, 0, 0)
     book.add("class sums", (way, size), 0, 0)
@@ -173,7 +133,7 @@ def _fisher_stages(buffers, unit: Unit, totals, task: TaskShape, start: int) -> 
     sums, counts, prototypes, label = (
         buffers[name].whole for name in ("class sums", "class counts", "prototypes", "label")
     )
-    load = _loaded(start)
+    load = loaded(start)
     labelled = Call("labels_of", (label, Items.BATCH))
     lengths = Table("lengths of embeddings by class", (task.n_way,), "float64")
     clean = (

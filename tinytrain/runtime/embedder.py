@@ -16,7 +16,7 @@ from tinytrain.episode.episode import Images
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
 from tinytrain.network.replay import range_of, remembered_codes
-from tinytrain.program.compile import compile_forward
+from tinytrain.program.forward import compile_forward
 from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, run
 from tinytrain.runtime.bound_unit import BoundUnit
