@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tinytrain.emit.device import Device
-from tinytrain.emit.segments import function_of
+from tinytrain.emit.stages import function_of
 from tinytrain.firmware_sim.emulated.listing import Listing, Place
 from tinytrain.network.network import Network
 from tinytrain.program.calls import Call
@@ -68,9 +68,9 @@ def row_of(call: Call, network: Network) -> str:
 def calls_by_line(device: Device, text: str) -> dict[int, Call]:
     """The calls of all segments by their lines in adapt.c, which is `text`."""
     lines, found = text.splitlines(), {}
-    for prefix, program in (("probe", device.probe), ("train", device.training)):
-        for segment in program.segments.values() if program else ():
-            opening = f"{function_of(segment, prefix)}(const tt_unit *u)"
+    for program in filter(None, (device.probe, device.training)):
+        for segment in program.segments.values():
+            opening = f"{function_of(segment, program)}(const tt_unit *u)"
             (first,) = (n for n, line in enumerate(lines, 3) if line.endswith(opening))  # behind the brace
             found.update(zip(range(first, first + len(segment.calls)), segment.calls, strict=True))
     return found

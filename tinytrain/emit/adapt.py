@@ -1,11 +1,11 @@
 """adapt.c: units, segments and stages of both programs, and the parameters that override those in flash."""
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
 
 from tinytrain.emit.device import Device
+from tinytrain.emit.places import Places
 from tinytrain.emit.stages import Writer
 from tinytrain.emit.text import array, comment, name_of
 from tinytrain.program.trained_arrays import Slot, slots
@@ -26,7 +26,6 @@ static tt_item tt_shown_item(uint32_t k)
     return (tt_item){{(int16_t)({view}), tt_shown[tt_step - 1][k]}};
 }}
 """
-GEOMETRY = re.compile(r"\(tt_(shape|sum_of)\){[^{}]*}")
 SHOW = """
 /* Let the pass read a view of an image: as it is, or changed. */
 static void {prefix}_show(const tt_unit *u, tt_item item)
@@ -62,29 +61,24 @@ const float *tt_embed_image(const tt_image *image)
 
 def c_adapt(device: Device) -> str:
     """The whole file."""
-    constants, program = _named("\n".join(_lines(device)))
-    return f"{HEADING}\n{constants}\n{program}\n"
+    constants: dict = {}
+    program = "\n".join(_lines(device, constants))
+    named = (
+        f"static const tt_{kind} {name} = {{{', '.join(map(str, values))}}};\n"
+        for (kind, values), name in constants.items()
+    )
+    return f"{HEADING}\n{''.join(named)}\n{program}\n"
 
 
-def _named(text: str) -> tuple[str, str]:
-    """Constants of the geometries in `text`, and `text` with their names in place of them.
-
-    Written in the calls, each of hundreds of them would have a place of its own on the stack.
-    """
-    names: dict[str, str] = {}
-    text = GEOMETRY.sub(lambda found: names.setdefault(found[0], f"{found[1]}_{len(names)}"), text)
-    parts = ((name, *given[1:].split(")", 1)) for given, name in names.items())
-    return "".join(f"static const {kind} {name} = {value};\n" for name, kind, value in parts), text
-
-
-def _lines(device: Device) -> Iterator[str]:
-    train = Writer(device.training, "train")
+def _lines(device: Device, constants: dict) -> Iterator[str]:
+    """All but the `constants` that its calls name, which are there when it is at its end."""
+    train = Writer(Places(device.training, constants))
     cached = device.training.resources.sets >= 2
     whole = "" if device.int8 else WHOLE
     yield SHOWN.format(view="tt_shown_views[tt_step - 1][k]" if cached else "tt_step")
     yield from _changes(device, train)
     if device.probe:
-        probe = Writer(device.probe, "probe")
+        probe = Writer(Places(device.probe, constants))
         yield comment("---- Fisher information ----")
         yield from _program(probe, whole, "&tt_probe_views[item.image]")
         yield from _choice(device, probe)

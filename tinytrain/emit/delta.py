@@ -95,7 +95,7 @@ def _parts(device: Device) -> Iterator[tuple[str, str, tuple[int, ...], str, int
 
     Without a pointer a tensor is 0, 1, 2 and so on, or, of no limit, the number of embeddings of a class.
     """
-    places, buffers = Places(device.training, "AT"), device.training.buffers
+    places, buffers = Places(device.training), device.training.buffers
     parameters, biases = places.whole(buffers["trained parameters"]), 0
     for slot in slots(device.network, device.recipe):
         name, cout = f"{slot.layer}.{slot.part}", device.network.all_layers[slot.layer].cout

@@ -60,7 +60,7 @@ def draws_of(device: Device, seed: int, may_flip: bool) -> Draws:
         )
         divisors.append(sampled_divisors(sizes, seen, taken))
         factors.append(rate_factor(recipe, resources.sets, number))
-    ranges = reach(device.training.program)
+    ranges = reach(device.training)
     count = resources.sets - 1 if resources.sets >= 2 else recipe.n_steps
     views = [[augmentation(v, i, ranges) for i in range(n)] for v in range(1, count + 1)]
     head = [[augmentation(v, i, USUAL) for i in range(n)] for v in range(-1, min(device.head_views) - 1, -1)]

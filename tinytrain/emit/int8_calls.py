@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tinytrain.emit.line import Line, at, extent, of, shape_of, total
+from tinytrain.emit.line import Line, at, extent, of, total
 from tinytrain.kernels.reference_updates import SALT, SEED, STEP
 from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import LayerArray, View
@@ -10,20 +10,20 @@ from tinytrain.program.calls import LayerArray, View
 
 def _depthwise(line: Line) -> str:
     y, x, kernel, stride, top = (line.call.args[k] for k in (0, 1, 6, 7, 8))
-    geometry = shape_of(x.extent[1:], y.extent[1:], kernel, stride)
+    geometry = line.places.shape(x.extent[1:], y.extent[1:], kernel, stride)
     return f"tt_depthwise_codes({line.at(0)}, {line.at(1)}, {line.at(2)}, {geometry}, {top})"
 
 
 def _unfold(line: Line) -> str:
     y, image, _, kernel, stride, first, rotated = line.call.args
-    geometry = shape_of(image.extent, y.extent, kernel, stride)
+    geometry = line.places.shape(image.extent, y.extent, kernel, stride)
     how = f"{first}, {y.extent[0]}, {int(rotated)}, tt_pixel_codes"
     return f"tt_unfold_codes({line.at(0)}, {line.at(1)}, {geometry}, {how})"
 
 
 def _add(line: Line) -> str:
-    how = ", ".join(map(str, line.call.args[3:]))
-    return f"tt_add_codes({line.at(0)}, {line.at(1)}, {line.at(2)}, {line.size(0)}, (tt_sum_of){{{how}}})"
+    how = line.places.constant("sum_of", *line.call.args[3:])
+    return f"tt_add_codes({line.at(0)}, {line.at(1)}, {line.at(2)}, {line.size(0)}, {how})"
 
 
 def _pool(line: Line) -> str:
@@ -35,19 +35,19 @@ def _pool(line: Line) -> str:
 
 def _depthwise_grad(line: Line) -> str:
     gx, _, g, _, _, kernel, stride = line.call.args
-    geometry = shape_of(gx.extent[1:], g.extent[1:], kernel, stride)
+    geometry = line.places.shape(gx.extent[1:], g.extent[1:], kernel, stride)
     return f"tt_depthwise_grad_codes({', '.join(map(line.at, range(4)))}, {geometry})"
 
 
 def _depthwise_grad_weight(line: Line) -> str:
     x, g, _, _, kernel, stride = line.call.args[1:]
-    geometry = shape_of(x.extent[1:], g.extent[1:], kernel, stride)
+    geometry = line.places.shape(x.extent[1:], g.extent[1:], kernel, stride)
     return f"tt_depthwise_grad_weight_codes({', '.join(map(line.at, range(5)))}, {geometry})"
 
 
 def _depthwise_in_place(line: Line) -> str:
     shape = line.extent(0)[1:]
-    geometry = shape_of(shape, shape, line.call.args[4], 1)
+    geometry = line.places.shape(shape, shape, line.call.args[4], 1)
     return f"tt_depthwise_grad_in_place({', '.join(map(line.at, range(3)))}, {geometry})"
 
 

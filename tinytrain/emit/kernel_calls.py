@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tinytrain.emit.int8_calls import INT8_CALLS
-from tinytrain.emit.line import Line, at, extent, of, shape_of, total
+from tinytrain.emit.line import Line, at, extent, of, total
 from tinytrain.emit.places import is_plain
 from tinytrain.emit.text import comment, shape
 from tinytrain.program.backend import ProgramError
@@ -38,13 +38,13 @@ def _matmul(line: Line) -> str:
 
 def _depthwise(line: Line) -> str:
     y, x, kernel, stride, top, relu6 = (line.call.args[k] for k in (0, 1, 4, 5, 6, 7))
-    geometry = shape_of(x.extent[1:], y.extent[1:], kernel, stride)
+    geometry = line.places.shape(x.extent[1:], y.extent[1:], kernel, stride)
     return f"tt_depthwise({line.at(0)}, {line.at(1)}, {line.at(2)}, {geometry}, {top}, {int(relu6)})"
 
 
 def _depthwise_back(line: Line) -> str:
     gx, _, g, w, kernel, stride = line.call.args
-    geometry = shape_of(gx.extent[1:], g.extent[1:], kernel, stride)
+    geometry = line.places.shape(gx.extent[1:], g.extent[1:], kernel, stride)
     if isinstance(w, View):
         n = w.extent[1]
         return f"tt_depthwise_grad_some({line.at(0)}, {line.at(2)}, {line.at(3)}, {n}, {geometry}, {n})"
@@ -53,7 +53,7 @@ def _depthwise_back(line: Line) -> str:
 
 def _unfold(line: Line) -> str:
     y, image, kernel, stride, first, rotated = line.call.args[:6]
-    geometry = shape_of(image.extent, y.extent, kernel, stride)
+    geometry = line.places.shape(image.extent, y.extent, kernel, stride)
     how = f"{first}, {y.extent[0]}, {int(rotated)}, tt_mean, tt_scale"
     return f"tt_unfold({line.at(0)}, {line.at(1)}, {geometry}, {how})"
 

@@ -68,8 +68,3 @@ def extent(k: int, axis: int):
 
 def total(k: int):
     return lambda line: line.size(k)
-
-
-def shape_of(x: tuple[int, ...], y: tuple[int, ...], kernel: int, stride: int) -> str:
-    """A `tt_shape` of an input and an output (height, width, channels)."""
-    return f"(tt_shape){{{x[0]}, {x[1]}, {x[2]}, {y[0]}, {y[1]}, {kernel}, {stride}}}"

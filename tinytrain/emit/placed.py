@@ -1,13 +1,11 @@
 """A program in the memory of a device: the same stages, other buffers, a layout of its own."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from tinytrain.emit.image_rows import ImageRows, image_rows
-from tinytrain.plan.recipe import Resources
-from tinytrain.program.calls import Buffer, Segment
-from tinytrain.program.memory_planner import Interval, Layout, place
+from tinytrain.program.calls import Buffer
+from tinytrain.program.memory_planner import Interval, place
 from tinytrain.program.program import Program
-from tinytrain.program.stages import Stage, Unit
 from tinytrain.program.ticks import AFTER, BEFORE, PREDICT
 
 # Beginnings of the names of buffers that are not placed.
@@ -24,48 +22,13 @@ GUARD = "room of the guard"  # of three embeddings
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
-    """`program` with only the `buffers` that a device has, at the places of `layout`.
+class Placed(Program):
+    """A program with only the buffers that a device has.
 
     Workspaces of the frozen part have room for rows of the caller's image.
     """
 
-    program: Program
-    buffers: dict[str, Buffer]
-    layout: Layout
     image_rows: ImageRows
-
-    @property
-    def nbytes(self) -> int:
-        return self.layout.nbytes
-
-    @property
-    def segments(self) -> dict[tuple[str, int], Segment]:
-        return self.program.segments
-
-    @property
-    def externals(self) -> dict[str, Buffer]:
-        return self.program.externals
-
-    @property
-    def units(self) -> dict[str, tuple[Unit, ...]]:
-        return self.program.units
-
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        return self.program.stages
-
-    @property
-    def resources(self) -> Resources:
-        return self.program.resources
-
-    def stage(self, name: str) -> Stage:
-        return self.program.stage(name)
-
-    def rows(self) -> list[tuple[int, Interval]]:
-        """Offsets and lifetimes of all buffers, in the order of memory."""
-        found = zip(self.layout.offsets, self.layout.intervals, strict=True)
-        return sorted(found, key=lambda row: (row[0], row[1].first))
 
 
 def placed(program: Program) -> Placed:
@@ -83,4 +46,5 @@ def placed(program: Program) -> Placed:
         Interval(name, buffer.nbytes, lives[name][0], LAST.get(name, lives[name][1]))
         for name, buffer in buffers.items()
     ]
-    return Placed(program, buffers, place(intervals), shown)
+    parts = {f.name: getattr(program, f.name) for f in fields(program)}
+    return Placed(**parts | {"buffers": buffers, "layout": place(intervals)}, image_rows=shown)

@@ -1,6 +1,6 @@
-"""Arguments of calls as C expressions: pointers into the arena, layers, index arrays."""
+"""Arguments of calls as C expressions: pointers into the arena, layers, index arrays, constants."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,14 +22,18 @@ CASTS = {"float32": "F", "uint8": "U8", "int32": "I32", "uint16": "U16", "int8":
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Where the buffers of `program` lie; `prefix` of the macros of its offsets."""
+    """Where the buffers of `program` lie.
+
+    `constants` are those that calls name: written in the calls, each of hundreds of them would have a place of
+    its own on the stack.
+    """
 
     program: Placed
-    prefix: str
+    constants: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
 
     def macro(self, name: str) -> str:
         """The macro of the offset of a program's buffer."""
-        return name_of(name, self.prefix)
+        return name_of(name, "AT_PROBE" if self.program.inspected else "AT")
 
     def whole(self, buffer: Buffer) -> str:
         return f"{CASTS[buffer.dtype]}(tt_arena.bytes, {self.macro(buffer.name)})"
@@ -53,6 +57,15 @@ class Places:
     def columns(self, columns: Columns) -> str:
         what = "inputs" if columns.of == "inputs" else "channels"
         return f"tt_channels + {name_of(f'{what} of {columns.layer}')}"
+
+
+    def constant(self, kind: str, *values: int) -> str:
+        """The name of a constant struct ``tt_<kind>``."""
+        return self.constants.setdefault((kind, values), f"{kind}_{len(self.constants)}")
+
+    def shape(self, x: tuple[int, ...], y: tuple[int, ...], kernel: int, stride: int) -> str:
+        """A `tt_shape` of an input and an output (height, width, channels)."""
+        return self.constant("shape", *x, *y[:2], kernel, stride)
 
 
 def is_plain(view: View) -> bool:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from tinytrain.emit.kernel_calls import Line, c_call
 from tinytrain.emit.placed import Placed
 from tinytrain.emit.places import C_TYPES, Places
-from tinytrain.emit.segments import c_segment, function_of
 from tinytrain.emit.text import comment, name_of
 from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import Bias, Call, LayerArray, Segment, View, Weight
+from tinytrain.program.program import Program
 from tinytrain.program.stages import (
     Augment,
     FitHead,
@@ -44,16 +44,28 @@ HEADS = ("head before", "head after", "result", "queries")  # written by hand: s
 INDENT = "    "
 
 
+def function_of(segment: Segment, program: Program) -> str:
+    """The name of the function of a segment."""
+    return f"{prefix_of(program)}_{segment.kind}"
+
+
+def prefix_of(program: Program) -> str:
+    return "probe" if program.inspected else "train"
+
+
 @dataclass(frozen=True, eq=False)
 class Writer:
-    """Writes one program; `prefix` of its functions: "probe" or "train"."""
+    """Writes the program of `places`; `prefix` of its functions: "probe" or "train"."""
 
-    program: Placed
-    prefix: str
+    places: Places
 
     @property
-    def places(self) -> Places:
-        return Places(self.program, "AT_PROBE" if self.prefix == "probe" else "AT")
+    def program(self) -> Placed:
+        return self.places.program
+
+    @property
+    def prefix(self) -> str:
+        return prefix_of(self.program)
 
     # ---- units ----------------------------------------------------------------------------------
 
@@ -85,8 +97,19 @@ class Writer:
         return self.program.segments[kind, 1]
 
     def c_segments(self) -> Iterator[str]:
+        """Functions of straight code over the workspace of a unit; they return what segments leave."""
         for segment in self.program.segments.values():
-            yield from c_segment(segment, self.places, self.prefix)
+            kind = f"static {C_TYPES[segment.outputs[0].dtype]} *" if segment.outputs else "static void "
+            macs = f"{len(segment.calls)} calls, {segment.all_macs:,} MACs"
+            yield comment(f"{segment.name}: {macs}, {segment.nbytes:,} bytes of workspace")
+            yield f"{kind}{function_of(segment, self.program)}(const tt_unit *u)"
+            yield "{"
+            for call in segment.calls:
+                yield f"{INDENT}{c_call(Line(call, self.places, segment))}"
+            if segment.outputs:
+                yield f"{INDENT}return {self.places.array(segment.outputs[0], segment)};"
+            yield "}"
+            yield ""
 
     # ---- loading --------------------------------------------------------------------------------
 
@@ -198,7 +221,7 @@ class Writer:
 
     def run(self, node: Run, unit: str, around: Repeat) -> Iterator[str]:
         segment = self.segment(node.kind)
-        called = f"{function_of(segment, self.prefix)}({unit})"
+        called = f"{function_of(segment, self.program)}({unit})"
         if isinstance(node.to, Rows):
             size = node.to.view.extent[1]
             yield f"tt_copy({self.places.array(node.to.view)} + k * {size}, {called}, {size});"

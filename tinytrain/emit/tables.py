@@ -10,7 +10,7 @@ from tinytrain.emit.device import Device
 from tinytrain.emit.draws import Draws
 from tinytrain.emit.int8_tables import int8_bytes
 from tinytrain.emit.placed import Placed
-from tinytrain.emit.stages import Writer
+from tinytrain.emit.places import Places
 from tinytrain.emit.text import array, comment, name_of, number, shape
 from tinytrain.episode.augment import Augmentation
 from tinytrain.guard.guard import (
@@ -193,19 +193,20 @@ def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterato
     yield comment(f"RAM: the arena, {device.arena:,} bytes.")
     yield f"#define TT_ARENA_BYTES {device.arena}u"
     yield ""
-    yield from _map(training, Writer(training, "train"), "an adaptation")
+    yield from _map(training, "an adaptation")
     if device.probe:
-        yield from _map(device.probe, Writer(device.probe, "probe"), "Fisher scoring, before it")
+        yield from _map(device.probe, "Fisher scoring, before it")
     yield "#endif"
 
 
-def _map(program: Placed, writer: Writer, what: str) -> Iterator[str]:
+def _map(program: Placed, what: str) -> Iterator[str]:
+    places = Places(program)
     yield comment(
         f"Memory map of {what}, {program.nbytes:,} bytes: offset, then bytes, and from when to when it lives."
     )
-    for offset, interval in program.rows():
-        buffer = program.buffers[interval.name]
-        life = f"ticks {interval.first} to {interval.last}"
-        said = f"{shape(buffer.shape)} {buffer.dtype}, {interval.nbytes:,} bytes, {life}"
-        yield f"#define {writer.places.macro(buffer.name)} {offset}u {comment(said)}"
+    for row in sorted(program.table(), key=lambda row: (row["offset"], row["first"])):
+        buffer = program.buffers[row["name"]]
+        life = f"ticks {row['first']} to {row['last']}"
+        said = f"{shape(buffer.shape)} {buffer.dtype}, {row['bytes']:,} bytes, {life}"
+        yield f"#define {places.macro(buffer.name)} {row['offset']}u {comment(said)}"
     yield ""
