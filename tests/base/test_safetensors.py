@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 from tinytrain.base import safetensors as tensorfile
 from tinytrain.base.errors import InputError
-from tinytrain.base.safetensors import decode, encode, read_file
+from tinytrain.base.safetensors import CHECKSUM, decode, encode, read_file, value_places
 
 
 def raw(header, payload=b"", length=None) -> bytes:
@@ -160,6 +160,16 @@ def test_the_library_and_this_reader_read_each_other_s_files(tensors, metadata):
     theirs, texts = decode(safetensors.numpy.save(tensors, metadata=metadata or None))
     assert_same_tensors(tensors, theirs)
     assert texts == metadata
+
+
+def test_the_values_of_metadata_lie_where_it_is_said():
+    metadata = {'a"': '"b":"', "g\n": "\\", "z\N{SNOWMAN}": "last", "": ""}
+    data, places = encode({"x": np.zeros(3, np.int8)}, metadata), value_places(metadata)
+    assert places.keys() == {*metadata, CHECKSUM}
+    for name, value in metadata.items():
+        written = json.dumps(name) + ":" + json.dumps(value)
+        assert data[: places[name] + len(json.dumps(value)) - 1].endswith(written.encode())
+    assert re.fullmatch(b'[0-9a-f]{64}"', data[places[CHECKSUM] :][:65])
 
 
 def test_the_order_of_arguments_does_not_change_the_bytes():

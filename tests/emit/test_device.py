@@ -19,6 +19,7 @@ from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.plan import Plan
 from tinytrain.plan.scores import Scores
 from tinytrain.planner.candidates import Programs
+from tinytrain.program.compile import compile_training
 from tinytrain.program.memory_planner import check
 from tinytrain.program.trained_arrays import slots
 
@@ -30,16 +31,13 @@ def plan(**changes):
 
 
 def test_the_arena_is_that_of_the_larger_program_and_no_more_than_the_planner_says(tmp_path):
-    device = emit(tmp_path, NETWORK, plan())
+    made = plan()
+    device, task = emit(tmp_path, NETWORK, made), TaskShape(made.task.n_support, made.task.n_way)
     said = int(re.search(r"TT_ARENA_BYTES (\d+)u", (tmp_path / "src" / "plan.h").read_text())[1])
     assert said == device.arena == max(device.training.nbytes, device.probe.nbytes)
-    spared = sum(
-        buffer.nbytes
-        for program in (device.training, device.probe)
-        for name, buffer in program.program.buffers.items()
-        if name not in program.buffers
-    )
-    assert plan().cost.arena - spared <= device.arena <= plan().cost.arena
+    whole = compile_training(NETWORK, made.recipe, made.resources, task).buffers
+    spared = sum(buffer.nbytes for name, buffer in whole.items() if name not in device.training.buffers)
+    assert made.cost.arena - spared <= device.arena <= made.cost.arena
     for program in (device.training, device.probe):
         check(program.layout)
 
@@ -64,8 +62,7 @@ def test_the_memory_map_names_every_buffer_at_its_offset(tmp_path):
     text = (tmp_path / "src" / "plan.h").read_text()
     found = dict(re.findall(r"#define (AT_\w+) (\d+)u", text))
     assert len(found) == sum(len(p.buffers) for p in (device.training, device.probe))
-    offsets = {interval.name: offset for offset, interval in device.training.rows()}
-    assert int(found["AT_TRAINED_PARAMETERS"]) == offsets["trained parameters"]
+    assert int(found["AT_TRAINED_PARAMETERS"]) == device.training.offset("trained parameters")
 
 
 def test_the_library_takes_no_memory_and_includes_only_string(tmp_path):

@@ -57,6 +57,15 @@ def encode(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
     return data
 
 
+def value_places(metadata: dict[str, str]) -> dict[str, int]:
+    """Where the text of each value of `metadata`, and of the checksum, begins in what `encode` gives."""
+    at, found = 8 + len('{"__metadata__":{'), {}
+    for name, value in sorted({**metadata, CHECKSUM: NO_CHECKSUM}.items()):
+        found[name] = at + len(json.dumps(name)) + len(':"')
+        at = found[name] + len(json.dumps(value))  # its second quote and a comma are as long as two quotes
+    return found
+
+
 def read_file(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """`decode` of the regular file `path`, at most 64 MiB. Raises InputError."""
     return decode(read_bytes(path, MAX_FILE), str(path))

@@ -16,7 +16,7 @@ import math
 import os
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -74,20 +74,27 @@ def encode_delta(delta: Delta, heads: Mapping[str, HeadMethod] = HEADS) -> bytes
     facts = {name: getattr(head, name) for name in HEAD_FIELDS}
     if head.limit is not None:
         facts["limit"] = head.limit._asdict()
-    metadata = {
-        "kind": KIND,
-        "schema": WITH_CODES if delta.codes else SCHEMA,
-        "backbone": delta.backbone,
-        "backbone_name": "".join(c for c in delta.backbone_name if c.isprintable())[:MAX_NAME],
-        "classes": json.dumps(delta.class_names),
-        "head": _json(facts, "head"),
-        "report": _json(delta.report, "report"),
-    }
-    if delta.codes:
-        metadata["codes"] = written_codes(delta.codes)
+    texts = _json(facts, "head"), _json(delta.report, "report")
+    metadata = metadata_of(delta.backbone, delta.backbone_name, delta.class_names, *texts, delta.codes)
     # What could not be read back must not be written.
     decode_delta(tensors, metadata, "the delta to be written", heads)
     return encode(tensors, metadata)
+
+
+def metadata_of(
+    backbone: str, name: str, classes: Sequence[str], head: str, report: str, codes: Quantisation | None
+) -> dict[str, str]:
+    """The metadata of a file: digest and name of the backbone, names of classes, JSON of head and report."""
+    metadata = {
+        "kind": KIND,
+        "schema": WITH_CODES if codes else SCHEMA,
+        "backbone": backbone,
+        "backbone_name": "".join(c for c in name if c.isprintable())[:MAX_NAME],
+        "classes": json.dumps(classes),
+        "head": head,
+        "report": report,
+    }
+    return metadata | ({"codes": written_codes(codes)} if codes else {})
 
 
 def _json(value, what: str) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tinytrain.base.safetensors import CHECKSUM, DTYPES, NO_CHECKSUM, encode
-from tinytrain.delta.file import KIND, MAX_NAME, SCHEMA, WITH_CODES
+from tinytrain.base.safetensors import CHECKSUM, DTYPES, NO_CHECKSUM, encode, value_places
+from tinytrain.delta.file import metadata_of
 from tinytrain.emit.device import Device
 from tinytrain.emit.places import Places
 from tinytrain.emit.text import array, comment, name_of
@@ -19,17 +19,11 @@ from tinytrain.heads.calibration import TEMPERATURES, lead_fraction
 from tinytrain.heads.head import FITTING, Support
 from tinytrain.heads.out_of_distribution import margin
 from tinytrain.heads.registry import find_head
-from tinytrain.network.codes_json import written_codes
 from tinytrain.program.trained_arrays import slots
 
-SUM_LABEL = f'"{CHECKSUM}":"'.encode()  # quotes of a name are escaped: it occurs once
+NO_REPORT = "{}"  # that of a file from Python says more
 NUMBER = "1.000000e+00"  # in place of what is known of the head
-FACTS = {
-    "temperature": NUMBER,
-    "left_out": NUMBER,
-    "scale": NUMBER,
-    "least": f" {NUMBER}",
-}  # the last has a sign
+FACTS = {"temperature": NUMBER, "left_out": NUMBER, "scale": NUMBER, "least": f" {NUMBER}"}  # one has a sign
 
 
 def c_delta_table(device: Device, class_names: tuple[str, ...]) -> str:
@@ -39,24 +33,23 @@ def c_delta_table(device: Device, class_names: tuple[str, ...]) -> str:
 def _lines(device: Device, class_names: tuple[str, ...]) -> Iterator[str]:
     # In the order of `encode`: the widest numbers first.
     parts = sorted(_parts(device), key=lambda part: (-DTYPES[part[1]].itemsize, part[0]))
-    header = _header(_file(device, class_names))
+    header, at = _header(device, class_names)
     yield comment("The file of a delta: its header, and where its arrays lie. Written by tinytrain emit.")
     yield '#include "internal.h"'
     yield ""
     yield comment(f"Text: {header[8:].decode().strip()}")
     yield array("const uint8_t tt_delta_header", np.frombuffer(header, np.uint8))
     yield f"const uint32_t tt_delta_header_bytes = {len(header)}u;"
-    yield f"const uint32_t tt_delta_sum_at = {_behind(header, SUM_LABEL)}u;"
-    places = np.array([_behind(header, _inside(f'"{name}":')) for name in FACTS])
+    yield f"const uint32_t tt_delta_sum_at = {at[CHECKSUM]}u;"
+    places = np.array([at[name] for name in FACTS])
     yield array("const uint32_t tt_delta_facts_at", places, ", ".join(FACTS))
     yield array("const uint32_t tt_delta_facts_end", places + [len(text) for text in FACTS.values()])
-    report = _behind(header, b'"report":"')  # that of a file from Python says more
-    for name, at in (
-        ("limit_at", header.rindex(_inside(',"limit":'))), ("limit_end", header.rindex(b'}","kind":')),
-        ("report_at", report), ("behind_report", report + len('{}"')),
+    for name, place in (
+        ("limit_at", at["limit"]), ("limit_end", at["end of limit"]),
+        ("report_at", at["report"]), ("behind_report", at["report"] + len(f'{NO_REPORT}"')),
         ("header_end", len(header.rstrip(b" "))),
     ):  # fmt: skip
-        yield f"const uint32_t tt_delta_{name} = {at}u;"
+        yield f"const uint32_t tt_delta_{name} = {place}u;"
     support, before_and_after = np.full(device.ways, device.shots, np.float32), (0, device.recipe.n_steps)
     fractions = [lead_fraction(Support(tuple, tuple, support, steps)) for steps in before_and_after]
     margins = [margin(device.shots > 1, steps) for steps in before_and_after]
@@ -77,17 +70,7 @@ def n_parts(device: Device) -> int:
 
 def delta_bytes(device: Device, class_names: tuple[str, ...]) -> int:
     """Bytes of the whole file."""
-    return len(_file(device, class_names))
-
-
-def _inside(text: str) -> bytes:
-    """A text inside of a text of JSON."""
-    return json.dumps(text)[1:-1].encode()
-
-
-def _behind(header: bytes, label: bytes) -> int:
-    """Where the last `label` ends. Facts about the head come behind the names of network and classes."""
-    return header.rindex(label) + len(label)
+    return len(_file(device, _metadata(device, class_names, _head(device)[0])))
 
 
 def _parts(device: Device) -> Iterator[tuple[str, str, tuple[int, ...], str, int]]:
@@ -129,28 +112,40 @@ def _parts(device: Device) -> Iterator[tuple[str, str, tuple[int, ...], str, int
         yield f"head.{b.name}", "I32" if b.dtype == "int32" else "F32", b.shape, pointer, 0
 
 
-def _header(data: bytes) -> bytes:
-    """The first bytes of the file `data`: length and header, with zeros in place of the checksum."""
+def _header(device: Device, class_names: tuple[str, ...]) -> tuple[bytes, dict[str, int]]:
+    """Length and header, with zeros in place of the checksum, and where parts of it begin, by name."""
+    head, within = _head(device)
+    metadata = _metadata(device, class_names, head)
+    at = value_places(metadata)
+    data = _file(device, metadata)
     header = data[: 8 + int.from_bytes(data[:8], "little")]
-    at = _behind(header, SUM_LABEL)
-    return header[:at] + NO_CHECKSUM.encode() + header[at + len(NO_CHECKSUM) :]
+    begin, end = at[CHECKSUM], at[CHECKSUM] + len(NO_CHECKSUM)
+    zeros = header[:begin] + NO_CHECKSUM.encode() + header[end:]
+    return zeros, at | {name: at["head"] + place for name, place in within.items()}
 
 
-def _file(device: Device, class_names: tuple[str, ...]) -> bytes:
+def _head(device: Device) -> tuple[str, dict[str, int]]:
+    """What is known of the head, and where parts of this JSON begin inside of a text of JSON."""
+    text, at = "", {}
+    for name, part in (
+        ("", f'{{"kind":"{device.recipe.head}","temperature":'), ("temperature", FACTS["temperature"]),
+        ("", ',"left_out":'), ("left_out", FACTS["left_out"] if device.shots > 1 else "null"),
+        ("", f',"views":{len(device.head_views)}'),
+        ("limit", ',"limit":{"scale":'), ("scale", FACTS["scale"]),
+        ("", ',"least":'), ("least", FACTS["least"]),
+        ("", "}"), ("end of limit", "}"),
+    ):  # fmt: skip
+        at[name] = len(json.dumps(text)) - len('""')
+        text += part
+    return text, at
+
+
+def _metadata(device: Device, class_names: tuple[str, ...], head: str) -> dict[str, str]:
+    codes = device.network.quantisation if device.int8 else None
+    return metadata_of(device.network.digest, device.network.name, class_names, head, NO_REPORT, codes)
+
+
+def _file(device: Device, metadata: dict[str, str]) -> bytes:
     """A delta of this device, of zeros."""
-    facts = f'"kind":"{device.recipe.head}","temperature":{FACTS["temperature"]}'
-    facts += f',"left_out":{FACTS["left_out"] if device.shots > 1 else "null"}'
-    limit = f'"limit":{{"scale":{FACTS["scale"]},"least":{FACTS["least"]}}}'
-    metadata = {
-        "backbone": device.network.digest,
-        "backbone_name": "".join(c for c in device.network.name if c.isprintable())[:MAX_NAME],
-        "classes": json.dumps(list(class_names)),
-        "head": f'{{{facts},"views":{len(device.head_views)},{limit}}}',
-        "kind": KIND,
-        "report": "{}",
-        "schema": WITH_CODES if device.int8 else SCHEMA,
-    }
-    if device.int8:
-        metadata["codes"] = written_codes(device.network.quantisation)
     kinds = {name: (extent, DTYPES[dtype].newbyteorder("=")) for name, dtype, extent, *_ in _parts(device)}
     return encode({name: np.zeros(*kind) for name, kind in kinds.items()}, metadata)

@@ -24,8 +24,8 @@ CASTS = {"float32": "F", "uint8": "U8", "int32": "I32", "uint16": "U16", "int8":
 class Places:
     """Where the buffers of `program` lie.
 
-    `constants` are those that calls name: written in the calls, each of hundreds of them would have a place of
-    its own on the stack.
+    `constants` are those that calls name. Written in the calls, each of hundreds of them would have a place
+    of its own on the stack.
     """
 
     program: Placed
@@ -57,7 +57,6 @@ class Places:
     def columns(self, columns: Columns) -> str:
         what = "inputs" if columns.of == "inputs" else "channels"
         return f"tt_channels + {name_of(f'{what} of {columns.layer}')}"
-
 
     def constant(self, kind: str, *values: int) -> str:
         """The name of a constant struct ``tt_<kind>``."""
