@@ -21,7 +21,7 @@ LAYERS = {
     "runtime": "base network episode kernels heads plan delta policies program planner",
     "backbones": "base delta episode heads network runtime",
 }
-LAYERS["emit"] = f"{LAYERS['runtime']} guard runtime"
+LAYERS["codegen"] = f"{LAYERS['runtime']} guard runtime"
 LAYERS["report"] = f"{LAYERS['runtime']} guard runtime backbones"
 LAYERS["pipeline"] = f"{LAYERS['report']} report"
 LAYERS["stream"] = "base kernels heads delta network episode runtime store pipeline drift"
@@ -29,8 +29,8 @@ LAYERS["doctor"] = "base kernels"
 LAYERS["datasets"] = "base episode"
 LAYERS["api"] = f"{LAYERS['pipeline']} pipeline store stream datasets"
 LAYERS["meta"] = f"{LAYERS['pipeline']} pipeline store stream datasets drift"
-LAYERS["firmware_sim"] = f"{LAYERS['meta']} emit"
-LAYERS["cli"] = f"{LAYERS['meta']} doctor emit meta firmware_sim"
+LAYERS["firmware_sim"] = f"{LAYERS['meta']} codegen"
+LAYERS["cli"] = f"{LAYERS['meta']} doctor codegen meta firmware_sim"
 
 
 def package_of(module: str) -> str:

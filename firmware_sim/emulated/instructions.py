@@ -18,7 +18,7 @@ from pathlib import Path
 from tinytrain.backbones.load import find_backbone
 from tinytrain.base.console import Parser, guarded
 from tinytrain.base.errors import InputError, UsageError
-from tinytrain.emit.device import device_of
+from tinytrain.codegen.device import device_of
 from tinytrain.firmware_sim.emulated.count import BOARDS, Count, counted, missing
 from tinytrain.firmware_sim.emulated.kinds import ROWS, Program, calls_by_line
 from tinytrain.plan.plan import load_plan

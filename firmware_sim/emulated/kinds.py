@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from tinytrain.emit.device import Device
-from tinytrain.emit.stages import function_of
+from tinytrain.codegen.device import Device
+from tinytrain.codegen.stages import function_of
 from tinytrain.firmware_sim.emulated.listing import Listing, Place
 from tinytrain.network.network import Network
 from tinytrain.program.calls import Call

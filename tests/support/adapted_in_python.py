@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tinytrain.codegen.device import for_one_core
 from tinytrain.delta.file import encode_delta
-from tinytrain.emit.device import for_one_core
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.guard.guard import Evidence, judge
 from tinytrain.guard.suspects import margins

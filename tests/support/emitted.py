@@ -15,9 +15,9 @@ import numpy as np
 import toynets
 import toyplans
 
-from tinytrain.emit.device import device_of, for_one_core
-from tinytrain.emit.draws import draws_of
-from tinytrain.emit.folder import EXAMPLES, c_examples, files_of, write_folder
+from tinytrain.codegen.device import device_of, for_one_core
+from tinytrain.codegen.draws import draws_of
+from tinytrain.codegen.folder import EXAMPLES, c_examples, files_of, write_folder
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.planner.candidates import Programs

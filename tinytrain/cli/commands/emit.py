@@ -40,9 +40,9 @@ def run(arguments) -> int:
 
 def _emit(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
-    from tinytrain.emit.device import device_of
-    from tinytrain.emit.draws import draws_of
-    from tinytrain.emit.folder import EXAMPLES, c_examples, files_of, write_folder
+    from tinytrain.codegen.device import device_of
+    from tinytrain.codegen.draws import draws_of
+    from tinytrain.codegen.folder import EXAMPLES, c_examples, files_of, write_folder
     from tinytrain.plan.plan import save_plan
 
     if os.path.exists(arguments.out) and not os.path.isdir(arguments.out):
@@ -67,7 +67,7 @@ def _emit(arguments) -> int:
 
 def _plan(arguments, network, episode, policy):
     """The plan with quotas for these images, or the one that was given."""
-    from tinytrain.emit.device import device_of
+    from tinytrain.codegen.device import device_of
     from tinytrain.plan.plan import Plan
 
     if isinstance(policy, Plan):
@@ -107,7 +107,7 @@ def _scores(arguments, network, episode, planner, measured: dict):
 
 
 def _for_one_core(plan, network, quotas: bool = True):
-    from tinytrain.emit.device import for_one_core
+    from tinytrain.codegen.device import for_one_core
     from tinytrain.planner.candidates import Programs
 
     return for_one_core(plan, network, Programs(network, plan.task, plan.recipe.precision), quotas)
@@ -120,7 +120,7 @@ def _task(episode):
 
 
 def _facts(network, plan, device) -> dict:
-    from tinytrain.emit.tables import flash_bytes
+    from tinytrain.codegen.tables import flash_bytes
 
     quotas = {network.all_layers[u.layer].name: len(u.channels) for u in plan.recipe.updates if u.channels}
     return {

@@ -7,13 +7,13 @@ import numpy as np
 
 from tinytrain import __version__
 from tinytrain.base.files import write_bytes, write_failed
-from tinytrain.emit.adapt import c_adapt
-from tinytrain.emit.delta import c_delta_table
-from tinytrain.emit.device import HEADS, Device
-from tinytrain.emit.draws import Draws
-from tinytrain.emit.int8_tables import c_int8_network
-from tinytrain.emit.tables import c_draws, c_network, c_plan
-from tinytrain.emit.text import array, comment, rows
+from tinytrain.codegen.adapt import c_adapt
+from tinytrain.codegen.delta import c_delta_table
+from tinytrain.codegen.device import HEADS, Device
+from tinytrain.codegen.draws import Draws
+from tinytrain.codegen.int8_tables import c_int8_network
+from tinytrain.codegen.tables import c_draws, c_network, c_plan
+from tinytrain.codegen.text import array, comment, rows
 from tinytrain.episode.episode import Episode
 
 EXAMPLES = "examples/demo/examples.c"

@@ -9,7 +9,7 @@ import pytest
 from cases import each, quick
 from toynets import rng
 
-from tinytrain.emit.folder import SOURCES
+from tinytrain.codegen.folder import SOURCES
 from tinytrain.kernels import reference_int8 as oracle
 from tinytrain.kernels import reference_triangles as triangles
 from tinytrain.kernels import reference_updates as updates

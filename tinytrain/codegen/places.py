@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tinytrain.emit.placed import Placed
-from tinytrain.emit.text import name_of
+from tinytrain.codegen.placed import Placed
+from tinytrain.codegen.text import name_of
 from tinytrain.program.calls import Bias, Buffer, Columns, LayerArray, Segment, View, Weight
 from tinytrain.program.stages import Listed
 

@@ -17,9 +17,9 @@ from emitted import Library, emit, plan_of
 from int8nets import toy8
 
 from tinytrain.base.safetensors import decode, encode
+from tinytrain.codegen.device import for_one_core
+from tinytrain.codegen.folder import PROJECT, SOURCES
 from tinytrain.delta.file import load_delta
-from tinytrain.emit.device import for_one_core
-from tinytrain.emit.folder import PROJECT, SOURCES
 from tinytrain.plan.recipe import most
 from tinytrain.planner.candidates import Programs
 

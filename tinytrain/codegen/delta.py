@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from tinytrain.base.safetensors import CHECKSUM, DTYPES, NO_CHECKSUM, encode, value_places
+from tinytrain.codegen.device import Device
+from tinytrain.codegen.places import Places
+from tinytrain.codegen.text import array, comment, name_of
 from tinytrain.delta.file import metadata_of
-from tinytrain.emit.device import Device
-from tinytrain.emit.places import Places
-from tinytrain.emit.text import array, comment, name_of
 from tinytrain.heads.calibration import TEMPERATURES, lead_fraction
 from tinytrain.heads.head import FITTING, Support
 from tinytrain.heads.out_of_distribution import margin

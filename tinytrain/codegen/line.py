@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tinytrain.emit.places import Places
-from tinytrain.emit.text import number
+from tinytrain.codegen.places import Places
+from tinytrain.codegen.text import number
 from tinytrain.program.calls import Bias, Call, Columns, LayerArray, Segment, Table, View, Weight, extent_of
 from tinytrain.program.stages import Items, Listed, Of, Rows, Value
 

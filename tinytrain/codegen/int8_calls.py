@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tinytrain.emit.line import Line, at, extent, of, total
+from tinytrain.codegen.line import Line, at, extent, of, total
 from tinytrain.kernels.reference_updates import SALT, SEED, STEP
 from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import LayerArray, View

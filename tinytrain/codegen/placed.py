@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields, replace
 
-from tinytrain.emit.image_rows import ImageRows, image_rows
+from tinytrain.codegen.image_rows import ImageRows, image_rows
 from tinytrain.program.calls import Buffer
 from tinytrain.program.memory_planner import Interval, place
 from tinytrain.program.program import Program

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tinytrain.emit.device import Device
-from tinytrain.emit.text import array, comment, shape
+from tinytrain.codegen.device import Device
+from tinytrain.codegen.text import array, comment, shape
 from tinytrain.network.network import Network
 from tinytrain.network.quantisation import input_codes
 from tinytrain.program.autodiff.int8_ops import is_turned

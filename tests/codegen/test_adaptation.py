@@ -17,8 +17,8 @@ from emitted import emit, plan_of
 from published import published_network
 
 from tinytrain.backbones.load import open_backbone
+from tinytrain.codegen.device import for_one_core
 from tinytrain.delta.file import load_delta
-from tinytrain.emit.device import for_one_core
 from tinytrain.heads.head import STATES
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import single_pass

@@ -14,9 +14,9 @@ from cases import quick
 from emitted import HERE, emit, plan_of
 from published import published_network
 
-from tinytrain.emit.device import device_of
-from tinytrain.emit.folder import SOURCES
-from tinytrain.emit.image_rows import rows_again
+from tinytrain.codegen.device import device_of
+from tinytrain.codegen.folder import SOURCES
+from tinytrain.codegen.image_rows import rows_again
 from tinytrain.plan.recipe import Resources
 
 COMPILERS = emitted.compilers()

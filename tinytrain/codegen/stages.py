@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tinytrain.emit.kernel_calls import Line, c_call
-from tinytrain.emit.placed import Placed
-from tinytrain.emit.places import C_TYPES, Places
-from tinytrain.emit.text import comment, name_of
+from tinytrain.codegen.kernel_calls import Line, c_call
+from tinytrain.codegen.placed import Placed
+from tinytrain.codegen.places import C_TYPES, Places
+from tinytrain.codegen.text import comment, name_of
 from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import Bias, Call, LayerArray, Segment, View, Weight
 from tinytrain.program.program import Program

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tinytrain.base.errors import UsageError
-from tinytrain.emit.placed import Placed, placed
+from tinytrain.codegen.placed import Placed, placed
 from tinytrain.heads.registry import find_head
 from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from tinytrain.emit.int8_calls import INT8_CALLS
-from tinytrain.emit.line import Line, at, extent, of, total
-from tinytrain.emit.places import is_plain
-from tinytrain.emit.text import comment, shape
+from tinytrain.codegen.int8_calls import INT8_CALLS
+from tinytrain.codegen.line import Line, at, extent, of, total
+from tinytrain.codegen.places import is_plain
+from tinytrain.codegen.text import comment, shape
 from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import View, Weight
 from tinytrain.program.stages import Listed, Rows

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.emit.device import Device
+from tinytrain.codegen.device import Device
 from tinytrain.episode.augment import USUAL, Augmentation, Ranges, draw
 from tinytrain.runtime.schedule import rate_factor, reach, sampled_divisors, sampled_items, step_items
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tinytrain.emit.device import Device
-from tinytrain.emit.places import Places
-from tinytrain.emit.stages import Writer
-from tinytrain.emit.text import array, comment, name_of
+from tinytrain.codegen.device import Device
+from tinytrain.codegen.places import Places
+from tinytrain.codegen.stages import Writer
+from tinytrain.codegen.text import array, comment, name_of
 from tinytrain.program.trained_arrays import Slot, slots
 
 HEADING = """\

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tinytrain.emit.delta import delta_bytes, n_parts
-from tinytrain.emit.device import Device
-from tinytrain.emit.draws import Draws
-from tinytrain.emit.int8_tables import int8_bytes
-from tinytrain.emit.placed import Placed
-from tinytrain.emit.places import Places
-from tinytrain.emit.text import array, comment, name_of, number, shape
+from tinytrain.codegen.delta import delta_bytes, n_parts
+from tinytrain.codegen.device import Device
+from tinytrain.codegen.draws import Draws
+from tinytrain.codegen.int8_tables import int8_bytes
+from tinytrain.codegen.placed import Placed
+from tinytrain.codegen.places import Places
+from tinytrain.codegen.text import array, comment, name_of, number, shape
 from tinytrain.episode.augment import Augmentation
 from tinytrain.guard.guard import (
     LAST_FRACTION,

@@ -12,9 +12,9 @@ from cases import each
 from emitted import emit, plan_of
 
 from tinytrain.base.errors import UsageError
-from tinytrain.emit.delta import c_delta_table
-from tinytrain.emit.device import device_of, for_one_core
-from tinytrain.emit.text import comment, number
+from tinytrain.codegen.delta import c_delta_table
+from tinytrain.codegen.device import device_of, for_one_core
+from tinytrain.codegen.text import comment, number
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.plan import Plan
 from tinytrain.plan.scores import Scores
