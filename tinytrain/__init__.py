@@ -31,6 +31,7 @@ _PUBLIC = {
     "add_classes": "tinytrain.api.add_classes",
     "apply": "tinytrain.delta.delta",
     "check": "tinytrain.api.check",
+    "emit": "tinytrain.api.emit",
     "export": "tinytrain.api.export",
     "forget": "tinytrain.api.classes",
     "load_backbone": "tinytrain.backbones.load",

@@ -23,7 +23,6 @@ from tinytrain.heads.head import STATES
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import single_pass
 from tinytrain.plan.recipe import ROUNDINGS, Arithmetic, Resources, Update
-from tinytrain.planner.candidates import Programs
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.registry import find_policy
 from tinytrain.runtime.answers import labels_of
@@ -40,7 +39,7 @@ def without_cache(plan, network):
     """The same without cached features: every step has views of its own."""
     r = plan.resources
     plan = replace(plan, resources=Resources(0, 1, 1, r.step_support, r.step_queries))
-    return for_one_core(plan, network, Programs(network, plan.task, plan.recipe.precision))
+    return for_one_core(plan, network)
 
 
 def compare(folder, network, plan, compiler, options=(), images=1):
@@ -211,7 +210,7 @@ def for_some_inputs(plan, network):
         return replace(update, channels=channels, inputs=tuple(range(layer.cin))[::-2])
 
     recipe = replace(plan.recipe, updates=tuple(map(fewer, plan.recipe.updates)))
-    return for_one_core(replace(plan, recipe=recipe), network, Programs(network, plan.task, "int8"))
+    return for_one_core(replace(plan, recipe=recipe), network)
 
 
 @pytest.mark.parametrize("rounding", quick(["stochastic", "carried", "masters"]))
@@ -238,7 +237,7 @@ def with_filters(plan, network):
         updates += [update, Update(filtered, some, bias=update.layer % 2 == 0)]
         rates += [pair, pair]
     recipe = replace(plan.recipe, updates=tuple(updates), rates=tuple(rates))
-    return for_one_core(replace(plan, recipe=recipe), network, Programs(network, plan.task, "int8"))
+    return for_one_core(replace(plan, recipe=recipe), network)
 
 
 @pytest.mark.slow
@@ -303,7 +302,7 @@ def test_a_published_configuration_of_sparse_update_has_the_bits_of_python(tmp_p
     network, budget = published_network("mcunet-5fps"), Budget(290_000, precision="int8")
     task, policy = TaskShape(10, 2), find_policy("sparse_update_50kb")
     plan = Planner(network, task, policy, budget).plan(None)
-    plan = for_one_core(plan, network, Programs(network, task, "int8"))
+    plan = for_one_core(plan, network)
     device, _, _ = compare(tmp_path, network, plan, COMPILERS[0])
     assert [len(u.inputs) for u in device.recipe.updates if u.inputs] == [12, 24, 24]
 

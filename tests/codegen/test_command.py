@@ -11,7 +11,11 @@ import pytest
 import toynets
 import toyruns
 
+import tinytrain
+from tinytrain.base.errors import InputError
 from tinytrain.cli.main import main
+from tinytrain.codegen import device
+from tinytrain.datasets import folder_episode
 from tinytrain.network.file import save_network
 from tinytrain.plan.plan import load_plan
 
@@ -66,6 +70,40 @@ def test_a_plan_that_names_channels_is_obeyed(given, tmp_path, capsys):
         assert f"{{\n    {', '.join(map(str, channels))}\n}}" in text
 
 
+@pytest.mark.parametrize(("size", "precision", "seed"), [(40_000, "float32", 0), (30_000, "int8", 3)])
+def test_the_function_writes_the_bytes_of_the_command(size, precision, seed, given, tmp_path, capsys):
+    images, *_, network = given
+    options = ("--budget", str(size), "--precision", precision, "--seed", str(seed))
+    printed = emit(capsys, given, tmp_path / "c", *options)
+    episode, budget = folder_episode(images, 3, seed=seed), tinytrain.Budget(size, precision=precision)
+    for policy, limits in (("tinytrain", budget), (load_plan(tmp_path / "c" / "plan.json"), None)):
+        own = tmp_path / "c of the function"
+        emitted = tinytrain.emit(network, episode, own, limits, policy, seed)
+        assert emitted.to_json() == printed | {"out": str(own)}
+        assert contents(own) == contents(tmp_path / "c")
+    assert len(contents(own)) == len(printed["files"])
+
+
+def contents(folder) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_the_plan_states_the_budget_that_was_given(given, tmp_path, capsys):
+    emit(capsys, given, tmp_path / "c", "--budget", "40kB")
+    plan = load_plan(tmp_path / "c" / "plan.json")
+    assert plan.cost.arena <= plan.budget.memory == 40_000
+
+
+def test_no_plan_is_placed_twice_and_layers_are_scored_once(given, tmp_path, monkeypatch, capsys):
+    placed, probed, runs = [], [], []
+    compiled, inspected, opened = device.compile_training, device.compile_fisher, tinytrain.Device.open
+    monkeypatch.setattr(device, "compile_training", lambda *a: placed.append(a[1:3]) or compiled(*a))
+    monkeypatch.setattr(device, "compile_fisher", lambda *a, **k: probed.append(a) or inspected(*a, **k))
+    monkeypatch.setattr(tinytrain.Device, "open", lambda *a: runs.append(a) or opened(*a))
+    emit(capsys, given, tmp_path / "c", "--budget", "40kB")
+    assert len(runs) == 1 and 1 <= len(probed) == len(placed) == len(set(placed)) <= 2
+
+
 def test_python_and_another_emit_obey_the_plan(given, tmp_path, capsys):
     emit(capsys, given, tmp_path / "c", "--budget", "40kB")
     plan = str(tmp_path / "c" / "plan.json")
@@ -101,3 +139,5 @@ def test_a_file_in_place_of_the_folder_is_refused(given, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main(["emit", *given, "-o", str(tmp_path / "file")]) == 2
     assert "is no folder" in capsys.readouterr().err
+    with pytest.raises(InputError, match="folder is a value of type int; give the path"):
+        tinytrain.emit(given[-1], given[0], 3)

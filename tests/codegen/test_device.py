@@ -18,7 +18,6 @@ from tinytrain.codegen.text import comment, number
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.plan import Plan
 from tinytrain.plan.scores import Scores
-from tinytrain.planner.candidates import Programs
 from tinytrain.program.compile import compile_training
 from tinytrain.program.memory_planner import check
 from tinytrain.program.trained_arrays import slots
@@ -121,13 +120,13 @@ def test_quotas_keep_numbers_of_channels_and_take_those_with_the_most_fisher_inf
 def test_a_plan_with_quotas_comes_back_from_its_file():
     made = plan()
     assert made.recipe.options.quotas and Plan.from_json(made.to_json()) == made
-    assert for_one_core(made, NETWORK, Programs(NETWORK, made.task)) == made
+    assert for_one_core(made, NETWORK) == made
 
 
 def test_python_may_obey_a_plan_for_one_core_that_needs_more_than_the_budget():
     made = plan()
     little = replace(made, budget=replace(made.budget, memory=made.cost.arena - 1000))
-    again = for_one_core(little, NETWORK, Programs(NETWORK, made.task))
+    again = for_one_core(little, NETWORK)
     assert again.cost.arena == made.cost.arena
     again.check(NETWORK, made.task, again.budget)
 

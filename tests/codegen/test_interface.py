@@ -21,7 +21,6 @@ from tinytrain.codegen.device import for_one_core
 from tinytrain.codegen.folder import PROJECT, SOURCES
 from tinytrain.delta.file import load_delta
 from tinytrain.plan.recipe import most
-from tinytrain.planner.candidates import Programs
 
 OK, NOT_FINITE, LOSS_ROSE, BAD_LABEL, FULL, INCOMPLETE, NOT_READY = 0, 1, 2, -1, -2, -3, -4
 LOGITS_NOT_FINITE = -5
@@ -217,7 +216,7 @@ def test_a_plan_without_quotas_trains_the_channels_that_it_names(precision, inpu
         replace(u, channels=(1, 4, 7), inputs=inputs) if u.channels else u for u in plan.recipe.updates
     )
     plan = replace(plan, recipe=replace(plan.recipe, updates=updates))
-    plan = for_one_core(plan, network, Programs(network, plan.task, precision), quotas=False)
+    plan = for_one_core(plan, network, quotas=False)
     device = emit(tmp_path, network, plan, seed=3)
     support, query = emitted.classes_of(network, 2, 3, 1), images_of(8, 2)
     want = emitted.in_python(tmp_path, network, plan, support, query, seed=3)

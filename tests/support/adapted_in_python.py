@@ -17,7 +17,6 @@ from tinytrain.guard.guard import Evidence, judge
 from tinytrain.guard.suspects import margins
 from tinytrain.heads.leave_one_out import CHANCE
 from tinytrain.plan.budget import TaskShape
-from tinytrain.planner.candidates import Programs
 from tinytrain.planner.planner import Planner
 from tinytrain.runtime import host_calls
 from tinytrain.runtime.device import Device
@@ -34,9 +33,7 @@ def main(task_file: str) -> None:
     episode = Episode(*sides, tuple(f"class {k}" for k in range(ways)))
     task = TaskShape.of(episode)
     quotas = plan.recipe.options.quotas
-    plan = for_one_core(
-        replace(plan, task=task), network, Programs(network, task, plan.recipe.precision), quotas
-    )
+    plan = for_one_core(replace(plan, task=task), network, quotas)
     found = {}
     measured = Trainer.embed
 

@@ -20,7 +20,6 @@ from tinytrain.codegen.draws import draws_of
 from tinytrain.codegen.folder import EXAMPLES, c_examples, files_of, write_folder
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.planner.candidates import Programs
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.registry import find_policy
 
@@ -58,14 +57,14 @@ def plan_of(
         recipe=replace(plan.recipe, **recipe),
         resources=replace(plan.resources, step_queries=looked_at),
     )
-    return for_one_core(plan, network, Programs(network, task, precision), quotas)
+    return for_one_core(plan, network, quotas)
 
 
 def in_two_passes(plan, network):
     """`plan` with steps that compute all their images before they choose those that they back-propagate."""
     recipe = replace(plan.recipe, options=replace(plan.recipe.options, single_pass=False))
     plan = replace(plan, recipe=recipe)
-    return for_one_core(plan, network, Programs(network, plan.task, recipe.precision), recipe.options.quotas)
+    return for_one_core(plan, network, recipe.options.quotas)
 
 
 def classes_of(network, ways: int, shots: int, seed: int) -> np.ndarray:

@@ -18,8 +18,9 @@ from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import macs_of
 from tinytrain.plan.plan import Cost, Plan
 from tinytrain.plan.recipe import Recipe, Resources
-from tinytrain.program.compile import compile_fisher, compile_training
+from tinytrain.program.compile import compile_fisher, compile_training, training_bytes
 from tinytrain.program.head_buffers import head_views
+from tinytrain.program.segments import SegmentBank
 
 HEADS = {"lda": "head_lda.c", "mild-lda": "head_lda.c", "cosine": "head_cosine.c"}  # become head_result.c
 ACTIVATIONS = {"float32": (None, "relu6"), "int8": (None, "relu", "relu6")}
@@ -61,17 +62,16 @@ class Device:
         return head_views(self.recipe, self.training.resources, method, self.support, size)
 
 
-def for_one_core(plan: Plan, network: Network, programs, quotas: bool = True) -> Plan:
+def for_one_core(plan: Plan, network: Network, quotas: bool = True) -> Plan:
     """`plan` for one worker that computes an image at a time, with `quotas` or the channels that it names.
 
-    `programs` is a `planner.candidates.Programs` of the task, which says how many bytes that takes.
+    Its arena is that of a Python process, to which a smaller budget is raised, so that Python may obey it.
     """
     recipe = replace(plan.recipe, options=replace(plan.recipe.options, quotas=quotas))
     r = plan.resources
     resources = Resources(r.sets, 1, 1, r.step_support, r.step_queries, small_head=r.small_head)
-    arena = programs.nbytes(recipe, resources)
+    arena = training_bytes(SegmentBank(network, recipe), resources, plan.task)
     cost = Cost(arena, *macs_of(network, recipe, resources, plan.task))
-    # Without row tiles Python may need more than the budget, and shall obey the plan all the same.
     budget = replace(plan.budget, memory=max(plan.budget.memory, arena))
     return replace(plan, budget=budget, recipe=recipe, resources=resources, cost=cost, row_tile=None)
 

@@ -46,7 +46,9 @@ def compile_training(
     return Program(bank.network, segments, book.buffers, layout, bank.externals, units, stages, purpose)
 
 
-def training_bytes(bank: SegmentBank, resources: Resources, task: TaskShape, limit: float) -> int | None:
+def training_bytes(
+    bank: SegmentBank, resources: Resources, task: TaskShape, limit: float = math.inf
+) -> int | None:
     """Bytes that the program of one adaptation takes; None if these are more than `limit`."""
     job = Job(bank.network, bank.recipe, resources, task, bank.externals, bank.start)
     book = Book()
