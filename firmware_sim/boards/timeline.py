@@ -6,7 +6,7 @@ Time is counted in stages; inside a stage, one pass of its calls takes from one 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tinytrain.program.calls import Segment
+from tinytrain.program.calls import Role, Segment
 from tinytrain.program.program import Program
 from tinytrain.program.stages import Repeat, Run, nodes
 from tinytrain.program.ticks import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT
@@ -21,6 +21,13 @@ STAGES = {
     PREDICT: "queries",
 }
 ACTIVATIONS = "activations"  # in a workspace
+KINDS = {
+    Role.CACHE: "cached features", Role.KEPT_FEATURES: "cached features",
+    Role.PARAMETERS: "trained parameters", Role.BIASES: "trained parameters",
+    Role.ROUNDING: "trained parameters", Role.GRADIENTS: "gradients",
+    Role.MOMENTS: "optimizer", Role.OPTIMIZER: "optimizer",
+    Role.HEAD: "head", Role.LENGTHS: "head", Role.IMAGE: "images",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,8 +79,8 @@ def _blocks(program: Program, first: int) -> Iterator[Block]:
     for interval, offset in zip(program.layout.intervals, program.layout.offsets, strict=True):
         start, end = first + interval.first, first + interval.last + 1
         if interval.name not in workspaces:
-            use = program.buffers[interval.name].use
-            yield Block(interval.name, use, start, end, offset, interval.nbytes)
+            kind = KINDS.get(program.buffers[interval.name].role, "other")
+            yield Block(interval.name, kind, start, end, offset, interval.nbytes)
             continue
         segments = _largest(program, interval.name)
         for stage in range(start, end):

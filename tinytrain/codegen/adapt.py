@@ -8,6 +8,7 @@ from tinytrain.codegen.device import Device
 from tinytrain.codegen.places import Places
 from tinytrain.codegen.stages import Writer
 from tinytrain.codegen.text import array, comment, name_of
+from tinytrain.program.calls import Role
 from tinytrain.program.trained_arrays import Slot, slots
 
 HEADING = """\
@@ -106,7 +107,7 @@ def _changes(device: Device, writer: Writer) -> Iterator[str]:
     """The parameters that override those in flash."""
     every = slots(device.network, device.recipe)
     layers = list(dict.fromkeys(slot.layer for slot in every))
-    parameters = writer.places.whole(device.training.buffers["trained parameters"])
+    parameters = writer.places.whole(device.training.of(Role.PARAMETERS))
     yield f"static const tt_change tt_changes[{len(layers)}] = {{"
     for layer in layers:
         found = {slot.part: slot for slot in every if slot.layer == layer}
@@ -135,11 +136,10 @@ def _changes(device: Device, writer: Writer) -> Iterator[str]:
 
 def _bias(device: Device, writer: Writer, slot: Slot) -> str:
     """Where trained biases of a layer lie: with its weights, or apart from those that are int8."""
-    buffers = device.training.buffers
     if not device.int8:
-        return f"{writer.places.whole(buffers['trained parameters'])} + {slot.start}"
+        return f"{writer.places.whole(device.training.of(Role.PARAMETERS))} + {slot.start}"
     before = (s for s in slots(device.network, device.recipe) if s.part == "bias" and s.start < slot.start)
-    return f"{writer.places.whole(buffers['trained biases'])} + {sum(s.size for s in before)}"
+    return f"{writer.places.whole(device.training.of(Role.BIASES))} + {sum(s.size for s in before)}"
 
 
 def _planned(device: Device) -> Iterator[str]:

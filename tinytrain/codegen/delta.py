@@ -19,6 +19,7 @@ from tinytrain.heads.calibration import TEMPERATURES, lead_fraction
 from tinytrain.heads.head import FITTING, Support
 from tinytrain.heads.out_of_distribution import margin
 from tinytrain.heads.registry import find_head
+from tinytrain.program.calls import Role
 from tinytrain.program.trained_arrays import slots
 
 NO_REPORT = "{}"  # that of a file from Python says more
@@ -78,8 +79,8 @@ def _parts(device: Device) -> Iterator[tuple[str, str, tuple[int, ...], str, int
 
     Without a pointer a tensor is 0, 1, 2 and so on, or, of no limit, the number of embeddings of a class.
     """
-    places, buffers = Places(device.training), device.training.buffers
-    parameters, biases = places.whole(buffers["trained parameters"]), 0
+    places, training, biases = Places(device.training), device.training, 0
+    parameters = places.whole(training.of(Role.PARAMETERS))
     for slot in slots(device.network, device.recipe):
         name, cout = f"{slot.layer}.{slot.part}", device.network.all_layers[slot.layer].cout
         chosen = f"tt_channels + {name_of(f'channels of {slot.layer}')}"
@@ -101,14 +102,14 @@ def _parts(device: Device) -> Iterator[tuple[str, str, tuple[int, ...], str, int
             )
         dtype, pointer = "F32", f"{parameters} + {slot.start}"
         if device.int8 and slot.part == "bias":
-            pointer, biases = f"{places.whole(buffers['trained biases'])} + {biases}", biases + slot.size
+            pointer, biases = f"{places.whole(training.of(Role.BIASES))} + {biases}", biases + slot.size
         elif device.int8:
             dtype = "I8"
         yield f"{name}.values", dtype, slot.shape, pointer, 0
     method, embeddings = find_head(device.recipe.head), device.support * len(device.head_views)
     form = method.buffers_for(device.ways, device.network.embedding_size, embeddings)
     for b in (b for b in form if b.lifetime != FITTING):
-        pointer = "NULL" if b.name == "counts" else places.whole(buffers[f"head result: {b.name}"])
+        pointer = "NULL" if b.name == "counts" else places.whole(device.head_arrays[b.name])
         yield f"head.{b.name}", "I32" if b.dtype == "int32" else "F32", b.shape, pointer, 0
 
 

@@ -18,9 +18,11 @@ from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import macs_of
 from tinytrain.plan.plan import Cost, Plan
 from tinytrain.plan.recipe import Recipe, Resources
+from tinytrain.program.calls import Buffer
 from tinytrain.program.compile import compile_fisher, compile_training, training_bytes
 from tinytrain.program.head_buffers import head_views
 from tinytrain.program.segments import SegmentBank
+from tinytrain.program.stages import FitHead, KeepHead, nodes
 
 HEADS = {"lda": "head_lda.c", "mild-lda": "head_lda.c", "cosine": "head_cosine.c"}  # become head_result.c
 ACTIVATIONS = {"float32": (None, "relu6"), "int8": (None, "relu", "relu6")}
@@ -54,6 +56,13 @@ class Device:
     @property
     def support(self) -> int:
         return self.ways * self.shots
+
+    @cached_property
+    def head_arrays(self) -> dict[str, Buffer]:
+        """Buffers of the head that is kept, by the names that its method declares."""
+        every = (node for stage in self.training.stages for node in nodes(stage.body))
+        kept = (n.arrays for n in every if isinstance(n, KeepHead) or (isinstance(n, FitHead) and n.kept))
+        return {name: buffer for arrays in kept for name, buffer in arrays.items()}
 
     @cached_property
     def head_views(self) -> range:

@@ -6,13 +6,24 @@ from dataclasses import dataclass, field
 
 from tinytrain.codegen.places import Places
 from tinytrain.codegen.text import number
-from tinytrain.program.calls import Bias, Call, Columns, LayerArray, Segment, Table, View, Weight, extent_of
+from tinytrain.program.calls import (
+    Bias,
+    Call,
+    Columns,
+    LayerArray,
+    Role,
+    Segment,
+    Table,
+    View,
+    Weight,
+    extent_of,
+)
 from tinytrain.program.stages import Items, Listed, Of, Rows, Value
 
 TABLES = {
-    "starts": "tt_starts",
-    "rates": "tt_rates",
-    "images that a sampled one stands for": "tt_divisors[tt_step - 1]",
+    Role.STARTS: "tt_starts",
+    Role.RATES: "tt_rates",
+    Role.DIVISORS: "tt_divisors[tt_step - 1]",
 }
 
 
@@ -38,7 +49,7 @@ class Line:
         if isinstance(arg, Columns):
             return self.places.columns(arg)
         if isinstance(arg, Table):
-            return TABLES[arg.name]
+            return TABLES[arg.role]
         return {Value.STEP: "tt_step", Of.OUTPUT: "output"}.get(arg) or number(arg)
 
     def extent(self, k: int) -> tuple[int, ...]:

@@ -6,15 +6,15 @@ import numpy as np
 
 from tinytrain.codegen.placed import Placed
 from tinytrain.codegen.text import name_of
-from tinytrain.program.calls import Bias, Buffer, Columns, LayerArray, Segment, View, Weight
+from tinytrain.program.calls import Bias, Buffer, Columns, LayerArray, Role, Segment, View, Weight
 from tinytrain.program.stages import Listed
 
 # Externals of segments that each unit has for itself, as fields of `tt_unit`.
 OF_UNIT = {
-    "input": "u->image",
-    "features": "u->features",
-    "grad embedding": "u->gradient",
-    "gradients": "u->gradients",
+    Role.IMAGE: "u->image",
+    Role.FEATURES: "u->features",
+    Role.EMBEDDING_GRADIENTS: "u->gradient",
+    Role.GRADIENTS: "u->gradients",
 }
 C_TYPES = {"float32": "float", "int8": "int8_t"}  # of what segments leave
 CASTS = {"float32": "F", "uint8": "U8", "int32": "I32", "uint16": "U16", "int8": "I8", "int16": "I16"}
@@ -45,8 +45,8 @@ class Places:
         if segment is not None and buffer in segment.offsets:
             at = segment.offsets[buffer] + start * np.dtype(buffer.dtype).itemsize
             return f"{CASTS[buffer.dtype]}(u->work, {at})"
-        if buffer.name in OF_UNIT and segment is not None:
-            base = OF_UNIT[buffer.name]
+        if buffer.role in OF_UNIT and segment is not None:
+            base = OF_UNIT[buffer.role]
         else:
             base = self.whole(self.program.buffers[buffer.name])
         return f"{base} + {start}" if start else base

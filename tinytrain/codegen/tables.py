@@ -180,7 +180,7 @@ def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterato
     for name, value in (("ENERGY_SCALE", SCALE), ("LOST", LOST), ("UNSURE", UNSURE)):
         yield f"#define TT_{name} ({value!r}) {comment('of what tells images of no class')}"
     if hasattr(head, "shrinkage"):
-        few = "head result: deviations" in training.buffers
+        few = "deviations" in device.head_arrays
         yield f"#define TT_SHRINKAGE {head.shrinkage} {comment('of the covariance of the head')}"
         yield f"#define TT_FEW {int(few)} {comment('1: fewer embeddings than half their numbers')}"
     at = 0

@@ -11,7 +11,7 @@ from tinytrain.heads.leave_one_out import COLUMNS as LEFT_OUT_COLUMNS
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.plan.costs import n_unlabelled
 from tinytrain.program.backend import BACKENDS
-from tinytrain.program.calls import Segment
+from tinytrain.program.calls import Role, Segment
 from tinytrain.program.head_buffers import head_buffer, own_before, passes
 from tinytrain.program.job import Job
 from tinytrain.program.program import Book
@@ -25,7 +25,6 @@ from tinytrain.program.unit_buffers import add_units
 CACHED_AS = {"float32": "uint8", "uint8": "uint8", "int8": "int8"}  # features, by their dtype
 ITEM_BYTES = 100  # of the lists of a step, for each image that it looks at
 FEW_ITEMS = 100  # up to so many, the lists of a step are negligible
-HEAD, CACHE = "head", "cached features"
 
 
 def add_buffers(book: Book, job: Job, segments: Iterable[Segment | Size]) -> dict[str, tuple[Unit, ...]]:
@@ -48,9 +47,10 @@ def _cache_buffers(book: Book, job: Job) -> None:
 
     def add(name: str, outer: tuple[int, ...], first: int, last: int) -> None:
         stored = CACHED_AS["float32" if name == "kept" else dtype]  # a replay memory has one form
-        book.add(f"{name} features", (*outer, *shape), first, last, stored, CACHE)
+        role = Role.KEPT_FEATURES if name == "kept" else Role.CACHE
+        book.add(f"{name} features", (*outer, *shape), first, last, stored, role)
         if dtype == "float32" or name == "kept":
-            book.add(f"{name} feature ranges", (*outer, 2), first, last, use=CACHE)
+            book.add(f"{name} feature ranges", (*outer, 2), first, last, role=role)
 
     if r.sets and task.n_images:
         add("cached", (r.sets, task.n_images), FILL, AFTER)
@@ -65,13 +65,14 @@ def _cache_buffers(book: Book, job: Job) -> None:
 def _step_buffers(book: Book, job: Job) -> None:
     size, r, task, way = job.network.embedding_size, job.resources, job.task, job.task.n_way
     book.add("embeddings of support", (r.step_support, size), BEFORE, AFTER)
-    book.add("class sums", (way, size), BEFORE, AFTER)
-    book.add("class counts", (way,), BEFORE, AFTER)
+    book.add("class sums", (way, size), BEFORE, AFTER, role=Role.CLASS_SUMS)
+    book.add("class counts", (way,), BEFORE, AFTER, role=Role.CLASS_SUMS)
     book.add("prototypes", (way, size), BEFORE, AFTER)
-    book.add("left out (before)", (task.n_support, LEFT_OUT_COLUMNS), BEFORE, PREDICT)
+    left_out = task.n_support, LEFT_OUT_COLUMNS
+    book.add("left out (before)", left_out, BEFORE, PREDICT, role=Role.LEFT_OUT_BEFORE)
     if not job.trains:
         return
-    book.add("left out (after)", (task.n_support, LEFT_OUT_COLUMNS), AFTER, PREDICT)
+    book.add("left out (after)", left_out, AFTER, PREDICT, role=Role.LEFT_OUT_AFTER)
     book.add("labels", (max(r.step_support, job.shown),), EMBED, BACKWARD, "int32")
     if job.single_pass:
         book.add("latest losses", (task.n_support,), EMBED, BACKWARD)
@@ -103,7 +104,7 @@ def _reserve_heap(book: Book, job: Job) -> None:
         drawn += task.n_query
     nbytes = 8 * drawn + (ITEM_BYTES * items if items > FEW_ITEMS else 0)
     if nbytes:
-        book.add("beside the arena", (nbytes,), FILL, PREDICT, "uint8")
+        book.add("beside the arena", (nbytes,), FILL, PREDICT, "uint8", Role.OUTSIDE)
 
 
 def _head_buffers(book: Book, job: Job) -> None:
@@ -117,12 +118,12 @@ def _head_buffers(book: Book, job: Job) -> None:
             name = head_buffer(b, head, tick, kept)
             if b.lifetime in lifetimes and name not in book.buffers:
                 last = PREDICT if not passes(b, kept) else RESULT if kept else tick
-                book.add(name, b.shape, RESULT if b.lifetime == STORED else tick, last, b.dtype, HEAD)
+                book.add(name, b.shape, RESULT if b.lifetime == STORED else tick, last, b.dtype, Role.HEAD)
 
     if task.n_query:
         book.add("answers", (3, task.n_query), RESULT, PREDICT, "int32")
     add(BASELINE, "head before, cosine", BEFORE, ANSWERING)
-    book.add("head before, cosine: lengths", (task.n_way,), BEFORE, PREDICT, use=HEAD)
+    book.add("head before, cosine: lengths", (task.n_way,), BEFORE, PREDICT, role=Role.LENGTHS)
     add(BASELINE, "head result", result, UPDATING)  # it may be what is kept in the end
     add(method, "head result", result, UPDATING)
     if trains or method is not BASELINE:
@@ -144,4 +145,4 @@ def _result_buffers(book: Book, job: Job) -> None:
     if changed:
         itemsize = BACKENDS[recipe.precision].itemsize
         size = sum(slice_size(s, itemsize) for s in changed)
-        book.add("result", (size,), RESULT, PREDICT)
+        book.add("result", (size,), RESULT, PREDICT, role=Role.RESULT)

@@ -7,6 +7,7 @@ of a segment lives from the first call that names it to the last one.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +16,39 @@ from tinytrain.program.backend import FLOAT32, Backend
 from tinytrain.program.memory_planner import Interval, Layout, place
 from tinytrain.program.signatures import Signature
 
-SHOWN = "shown"  # use of the image of a segment that asks for rows of it: it has no bytes of its own
+
+class Role(Enum):
+    """What a buffer or a table is for. Programs ask for it; the name of a buffer is for people."""
+
+    # Arrays of segments that each unit has for itself.
+    IMAGE = "image"
+    SHOWN = "image of which a segment asks for rows: it has no bytes of its own"
+    FEATURES = "features"
+    EMBEDDING_GRADIENTS = "gradients of embeddings"
+    GRADIENTS = "gradients of parameters"
+    # Arrays of a program.
+    CACHE = "cached features"
+    KEPT_FEATURES = "features that the delta keeps"
+    PARAMETERS = "trained parameters"
+    BIASES = "trained biases, beside int8 weights"
+    ROUNDING = "what rounding needs beside int8 weights"
+    MOMENTS = "state of the optimizer"
+    OPTIMIZER = "workspace of the optimizer"
+    CLASS_SUMS = "sums and counts of classes, which heads share with training"
+    HEAD = "head"
+    LENGTHS = "lengths of the prototypes before training"
+    LEFT_OUT_BEFORE = "what leaving every image out showed before training"
+    LEFT_OUT_AFTER = "what it shows after training"
+    RESULT = "what the delta keeps of the trained parameters"
+    OUTSIDE = "what numpy and Python take beside the arena"
+    OTHER = "other"
+    # Tables, which lie beside the arena.
+    STARTS = "starts"
+    RATES = "rates"
+    DIVISORS = "images that a sampled one stands for"
+    SEED = "rounding seed"
+    CLASS_LENGTHS = "lengths of embeddings by class"
+    LOSS = "loss"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -25,7 +58,7 @@ class Buffer:
     name: str
     shape: tuple[int, ...]
     dtype: str = "float32"
-    use: str = "other"  # for people: what a drawing of the arena colours it as
+    role: Role = Role.OTHER
 
     @property
     def nbytes(self) -> int:
@@ -163,7 +196,7 @@ class Columns:
 class Table:
     """A small array that the runtime holds beside the arena, such as the learning rates of a step."""
 
-    name: str
+    role: Role
     shape: tuple[int, ...]
     dtype: str = "float32"
 

@@ -190,11 +190,7 @@ class _Stages:
 
     def _own(self, external: Buffer, unit: Unit) -> Buffer:
         """The program's buffer that stands for an external one of segments, for this unit."""
-        own = {
-            "input": unit.augmented, "features": unit.features, "grad embedding": unit.gradient,
-            "gradients": unit.gradients,
-        }  # fmt: skip
-        return own.get(external.name) or self.program.buffers[external.name]
+        return unit.own(external) or self.program.buffers[external.name]
 
     def _call(self, call: Call, unit: Unit | None) -> None:
         check_call(call, self.where)

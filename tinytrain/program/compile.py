@@ -8,7 +8,7 @@ from tinytrain.plan.costs import n_hard, n_sampled
 from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.program.backend import BACKENDS
 from tinytrain.program.buffers import add_buffers
-from tinytrain.program.calls import Buffer, Call, Table
+from tinytrain.program.calls import Buffer, Call, Role, Table
 from tinytrain.program.forward import forward_segments, loaded, unit_of_one
 from tinytrain.program.job import Job
 from tinytrain.program.program import Book, Program, Purpose
@@ -137,7 +137,7 @@ def _fisher_stages(buffers, unit: Unit, totals, task: TaskShape, start: int) -> 
     )
     load = loaded(start)
     labelled = Call("labels_of", (label, Items.BATCH))
-    lengths = Table("lengths of embeddings by class", (task.n_way,), "float64")
+    lengths = Table(Role.CLASS_LENGTHS, (task.n_way,), "float64")
     clean = (
         load, Run("embed", Of.OUTPUT), labelled,
         Call("class_sums", (sums, counts, Of.OUTPUT, label)),
@@ -147,7 +147,7 @@ def _fisher_stages(buffers, unit: Unit, totals, task: TaskShape, start: int) -> 
         load,
         labelled,
         Run("fisher", Of.OUTPUT),
-        Call("add_loss", (Table("loss", (1,), "float64"), Of.OUTPUT)),
+        Call("add_loss", (Table(Role.LOSS, (1,), "float64"), Of.OUTPUT)),
     )
     cleared = (sums, counts, *(buffers[total.name].whole for total in totals))
     return (

@@ -2,11 +2,11 @@
 
 from tinytrain.network.network import Network
 from tinytrain.program.backend import BACKENDS, Backend
-from tinytrain.program.calls import SHOWN, Buffer
+from tinytrain.program.calls import Buffer, Role
 from tinytrain.program.program import Book, Program, Purpose
 from tinytrain.program.segments import embed_segment, externals_of, prefix_segment
 from tinytrain.program.stages import Augment, Items, Load, Of, Read, Repeat, Run, Stage, Unit
-from tinytrain.program.unit_buffers import AUGMENTED, IMAGES
+from tinytrain.program.unit_buffers import AUGMENTED
 
 
 def compile_forward(network: Network, precision: str = "float32", cut: int | None = None) -> Program:
@@ -35,8 +35,8 @@ def unit_of_one(book: Book, externals: dict[str, Buffer], segments, name: str) -
     """The one worker of a program that looks at one image at a time, with its buffers in `book`."""
     image, features = externals["input"], externals["features"]
     shown = None
-    if image.use != SHOWN:
-        shown = book.add(f"{AUGMENTED} ({name})", image.shape, 0, 0, "uint8", IMAGES)
+    if image.role is Role.IMAGE:
+        shown = book.add(f"{AUGMENTED} ({name})", image.shape, 0, 0, "uint8", Role.IMAGE)
     work = max(s.nbytes for s in segments.values())
     rows = book.add(f"features ({name})", (1, *features.shape), 0, 0, features.dtype)
     return Unit(book.add(f"workspace ({name})", (work,), 0, 0, "uint8"), rows, shown)

@@ -8,7 +8,6 @@ from tinytrain.plan.recipe import Recipe, Resources
 FEW_EMBEDDINGS = 1 / 4
 HEAD_IMAGES = 125  # embeddings a head is fitted to, if they must be computed for it alone
 SHARED_BY_HEADS = {"means": "class sums", "class counts": "class counts"}
-SHARED = frozenset(SHARED_BY_HEADS.values())  # with training, and gone when it is over
 
 
 def head_views(recipe: Recipe, resources: Resources, method: HeadMethod, n_support: int, size: int) -> range:

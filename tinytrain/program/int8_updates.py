@@ -11,7 +11,7 @@ import numpy as np
 from tinytrain.network.network import Network
 from tinytrain.program.autodiff.int8_emitter import DTYPES
 from tinytrain.program.autodiff.int8_ops import int8_weight, is_turned
-from tinytrain.program.calls import Buffer, Call, Columns, LayerArray, Table, View
+from tinytrain.program.calls import Buffer, Call, Columns, LayerArray, Role, Table, View
 from tinytrain.program.job import Job
 from tinytrain.program.optimizer_stages import ADAM, MOMENTUM, TRAINED
 from tinytrain.program.stages import Value
@@ -20,7 +20,7 @@ from tinytrain.program.trained_buffers import OPTIMIZER_STATES
 
 RULES = {"nearest": 0, "truncated": 1, "stochastic": 2, "carried": 3}  # those of `round_codes`
 NO_REST = np.empty((0, 0), np.int8)
-SEED = Table("rounding seed", (1,), "uint32")
+SEED = Table(Role.SEED, (1,), "uint32")
 
 
 def start(job: Job, buffers: dict[str, Buffer]) -> Iterator[Call]:
@@ -77,8 +77,8 @@ def fold(network: Network, layer: int) -> Call:
 
 def _optimizer(job: Job, buffers: dict[str, Buffer], gradient: View) -> Call:
     recipe = job.recipe
-    rates = (Table("starts", (len(slots(job.network, recipe)) + 1,), "int32"),)
-    rates += (Table("rates", (len(slots(job.network, recipe)),)),)
+    rates = (Table(Role.STARTS, (len(slots(job.network, recipe)) + 1,), "int32"),)
+    rates += (Table(Role.RATES, (len(slots(job.network, recipe)),)),)
     if recipe.optimizer == "sgd":
         return Call("sgd_step", (gradient, *rates))
     states = (buffers[name].whole for name in _state_names(job))

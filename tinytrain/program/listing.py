@@ -136,7 +136,7 @@ def _argument(arg, segment: Segment | None = None) -> str:
     if isinstance(arg, Columns):
         return f"{arg.of} of layer {arg.layer}" + _shape(arg)
     if isinstance(arg, Table):
-        return f"'{arg.name}'"
+        return f"'{arg.role.value}'"
     if isinstance(arg, Of | Value):
         return arg.value
     if isinstance(arg, np.ndarray):  # a table of constants

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tinytrain.network.network import Network
-from tinytrain.program.calls import Bias, Buffer, Call, Columns, Table, View, Weight
+from tinytrain.program.calls import Bias, Buffer, Call, Columns, Role, Table, View, Weight
 from tinytrain.program.job import Job
 from tinytrain.program.stages import Value
 from tinytrain.program.trained_arrays import Slot, slots
@@ -31,7 +31,7 @@ def start(job: Job, buffers: dict[str, Buffer]) -> Iterator[Call]:
 def update(job: Job, buffers: dict[str, Buffer], gradient: View) -> Iterator[Call]:
     """One optimizer step by `gradient`, then the new values into the working copy."""
     recipe, trained, parts = job.recipe, buffers[TRAINED].whole, slots(job.network, job.recipe)
-    rates = (Table("starts", (len(parts) + 1,), "int32"), Table("rates", (len(parts),)))
+    rates = (Table(Role.STARTS, (len(parts) + 1,), "int32"), Table(Role.RATES, (len(parts),)))
     if recipe.optimizer == "sgd":
         yield Call("sgd", (trained, gradient, *rates))
     else:

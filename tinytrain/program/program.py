@@ -9,7 +9,7 @@ from tinytrain.base.errors import one_line
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources
-from tinytrain.program.calls import Buffer, Segment
+from tinytrain.program.calls import Buffer, Role, Segment
 from tinytrain.program.memory_planner import Interval, Layout, place
 from tinytrain.program.stages import STEP, Stage, Unit
 
@@ -82,6 +82,10 @@ class Program:
         stages = tuple(replace(s, times=recipe.n_steps) if s.name in STEP else s for s in self.stages)
         return replace(self, stages=stages, purpose=replace(self.purpose, recipe=recipe))
 
+    def of(self, role: Role) -> Buffer:
+        """The only buffer with this role."""
+        return next(buffer for buffer in self.buffers.values() if buffer.role is role)
+
     def segments_of(self, kind: str) -> Iterator[Segment]:
         """Segments of one kind, for all numbers of images."""
         return (segment for (of, _), segment in self.segments.items() if of == kind)
@@ -117,10 +121,10 @@ class Book:
         self.lives: dict[str, tuple[int, int]] = {}
 
     def add(
-        self, name: str, shape, first: int, last: int, dtype: str = "float32", use: str = "other"
+        self, name: str, shape, first: int, last: int, dtype: str = "float32", role: Role = Role.OTHER
     ) -> Buffer:
         """A buffer that holds a value from tick `first` to tick `last`."""
-        self.buffers[name] = Buffer(name, tuple(shape), dtype, use)
+        self.buffers[name] = Buffer(name, tuple(shape), dtype, role)
         self.lives[name] = (first, last)
         return self.buffers[name]
 

@@ -11,7 +11,7 @@ from tinytrain.plan.recipe import Recipe, trained_modules
 from tinytrain.program.autodiff.int8_emitter import emitter_for
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.backend import BACKENDS, FLOAT32, Backend
-from tinytrain.program.calls import SHOWN, Buffer, Segment, View
+from tinytrain.program.calls import Buffer, Role, Segment, View
 from tinytrain.program.trained_arrays import trained_parts
 
 TEMPERATURE = np.float32(10)  # of the loss of Fisher scoring
@@ -24,14 +24,14 @@ def externals_of(network: Network, start: int, trained: int, backend: Backend = 
     Shapes are those of one image; a segment for n images uses n of them, one after another. In int8 the image
     that the frozen part reads is nowhere.
     """
-    spec = network.input
-    first = network.layers[start]
+    spec, first, size = network.input, network.layers[start], network.embedding_size
+    shown = Role.SHOWN if backend.shows_rows and start else Role.IMAGE
     dtype = spec.dtype if start == 0 else backend.dtype
     return {
-        "input": Buffer("input", spec.shape, spec.dtype, SHOWN if backend.shows_rows and start else "other"),
-        "features": Buffer("features", (*first.in_hw, first.cin), dtype),
-        "grad embedding": Buffer("grad embedding", (network.embedding_size,)),
-        "gradients": Buffer("gradients", (trained,)),
+        "input": Buffer("input", spec.shape, spec.dtype, shown),
+        "features": Buffer("features", (*first.in_hw, first.cin), dtype, Role.FEATURES),
+        "grad embedding": Buffer("grad embedding", (size,), role=Role.EMBEDDING_GRADIENTS),
+        "gradients": Buffer("gradients", (trained,), role=Role.GRADIENTS),
     }
 
 

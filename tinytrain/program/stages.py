@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from tinytrain.program.calls import Buffer, Table, View
+from tinytrain.program.calls import Buffer, Role, Table, View
 
 
 class Items(Enum):
@@ -53,6 +53,13 @@ class Unit:
     augmented: Buffer | None = None
     gradient: Buffer | None = None
     gradients: Buffer | None = None
+
+    def own(self, external: Buffer) -> Buffer | None:
+        """The buffer of this unit for one of segments; None for what is the same for all units."""
+        return {
+            Role.IMAGE: self.augmented, Role.FEATURES: self.features,
+            Role.EMBEDDING_GRADIENTS: self.gradient, Role.GRADIENTS: self.gradients,
+        }.get(external.role)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tinytrain.plan.costs import n_unlabelled
-from tinytrain.program.calls import Buffer, Call, Table, View
+from tinytrain.program.calls import Buffer, Call, Role, Table, View
 from tinytrain.program.job import Job
 from tinytrain.program.stages import Augment, Items, Listed, Load, Read, Repeat, Rows, Run, Take, Unit
 
@@ -180,7 +180,7 @@ class StepStages:
         yield Call("prototype_loss_grad", (wanted, *turned, *others, fraction))
         if not self.job.sampled:
             return
-        divisors = Table("images that a sampled one stands for", (self.job.task.n_way,))
+        divisors = Table(Role.DIVISORS, (self.job.task.n_way,))
         labels = Listed(self._whole("labels"), Items.SAMPLED)
         grad = self._whole("gradient of embeddings")
         yield Call("sampled_weights", (divisors,))

@@ -1,13 +1,13 @@
 """Buffers of what is trained: parameters, what rounding left of them, gradients, state of the optimizer."""
 
 from tinytrain.plan.costs import n_trained
-from tinytrain.program.calls import Buffer
+from tinytrain.program.backend import BACKENDS
+from tinytrain.program.calls import Buffer, Role
 from tinytrain.program.program import Book
 from tinytrain.program.ticks import AFTER, BACKWARD, EMBED
 
 OPTIMIZER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # bfloat16 moments per trained parameter
 OPTIMIZER_BLOCK = 1024
-OPTIMIZER = "optimizer"
 
 
 def trained_buffers(book: Book, job) -> list[Buffer]:
@@ -18,30 +18,27 @@ def trained_buffers(book: Book, job) -> list[Buffer]:
     parameter_buffers(book, job, trained)
     accumulators = range(job.resources.accumulators)
     found = [
-        book.add(f"gradients (worker {p})", (trained,), BACKWARD, BACKWARD, use="gradients")
+        book.add(f"gradients (worker {p})", (trained,), BACKWARD, BACKWARD, role=Role.GRADIENTS)
         for p in accumulators
     ]
     states = OPTIMIZER_STATES[job.recipe.optimizer]
     for k in range(states):
-        book.add(f"optimizer state {k}", (trained,), EMBED, BACKWARD, "uint16", OPTIMIZER)
+        book.add(f"optimizer state {k}", (trained,), EMBED, BACKWARD, "uint16", Role.MOMENTS)
     if states:
         room = (states * min(OPTIMIZER_BLOCK, trained),)
-        book.add("optimizer workspace", room, BACKWARD, BACKWARD, use=OPTIMIZER)
+        book.add("optimizer workspace", room, BACKWARD, BACKWARD, role=Role.OPTIMIZER)
     return found
 
 
 def parameter_buffers(book: Book, job, trained: int) -> None:
     """The `trained` parameters of a job, and what their rule of rounding keeps beside them."""
 
-    def add(name: str, count: int, dtype: str = "float32", last: int = AFTER) -> None:
-        book.add(name, (count,), EMBED, last, dtype, use="trained parameters")
-
+    dtype = BACKENDS[job.recipe.precision].dtype
+    book.add("trained parameters", (trained,), EMBED, AFTER, dtype, Role.PARAMETERS)
     if job.recipe.precision == "float32":
-        add("trained parameters", trained)
         return
-    add("trained parameters", trained, "int8")  # those that are biases stay unused
-    if biases := sum(u.n_biases(job.network) for u in job.recipe.updates):
-        add("trained biases", biases)
+    if biases := sum(u.n_biases(job.network) for u in job.recipe.updates):  # int8 ones stay unused
+        book.add("trained biases", (biases,), EMBED, AFTER, role=Role.BIASES)
     kept = {"carried": ("rests of weights", "int8"), "masters": ("master weights", "float32")}
     if extra := kept.get(job.recipe.options.arithmetic.rounding):
-        add(extra[0], trained, extra[1], BACKWARD)
+        book.add(extra[0], (trained,), EMBED, BACKWARD, extra[1], Role.ROUNDING)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from tinytrain.heads.head import DELTA_TAKES, FIT_TAKES, STORED, HeadMethod
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.program import int8_updates, optimizer_stages
-from tinytrain.program.calls import Buffer, Call, View
-from tinytrain.program.head_buffers import SHARED, head_buffer, own_before
+from tinytrain.program.calls import Buffer, Call, Role, View
+from tinytrain.program.head_buffers import head_buffer, own_before
 from tinytrain.program.job import Job
 from tinytrain.program.stages import (
     Augment,
@@ -129,7 +129,7 @@ class TrainingStages(StepStages):
         if self.method is not BASELINE:
             tick = AFTER if self.job.trains else BEFORE
             arrays = self._arrays(self.method, "head result", tick, True, DELTA_TAKES)
-            arrays = {n: b for n, b in arrays.items() if b.name not in SHARED}  # others' by now
+            arrays = {n: b for n, b in arrays.items() if b.role is not Role.CLASS_SUMS}  # others' by now
             declared = self.job.head_form(self.method)
             yield KeepHead(arrays, frozenset(b.name for b in declared if b.lifetime == STORED))
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from tinytrain.program.calls import SHOWN, Buffer, Segment
+from tinytrain.program.calls import Buffer, Role, Segment
 from tinytrain.program.job import Job
 from tinytrain.program.program import Book
 from tinytrain.program.segments import Size
 from tinytrain.program.stages import Unit
 from tinytrain.program.ticks import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT
 
-IMAGES, AUGMENTED = "images", "augmented image"
+AUGMENTED = "augmented image"
 Units = tuple[Unit, ...]
 
 
@@ -86,9 +86,9 @@ class _UnitBuffers:
         None in int8, where bytes are few and a frozen part asks for some rows at a time.
         """
         image = self.job.externals["input"]
-        if image.use == SHOWN:
+        if image.role is Role.SHOWN:
             return None
-        return self.book.add(f"{AUGMENTED} ({unit})", image.shape, first, last, "uint8", IMAGES)
+        return self.book.add(f"{AUGMENTED} ({unit})", image.shape, first, last, "uint8", Role.IMAGE)
 
     def _image_of(self, k: int) -> tuple[Buffer | None, Buffer | None]:
         """The augmented images of worker k up to the end of training and after it: the same if it trains."""

@@ -22,6 +22,7 @@ from tinytrain.plan.plan import Plan
 from tinytrain.plan.published_costs import full_backward_macs, paper_memory
 from tinytrain.plan.recipe import Recipe
 from tinytrain.plan.scores import Scores
+from tinytrain.program.calls import Role
 from tinytrain.program.mac_counts import macs_by_part
 from tinytrain.program.program import Program
 from tinytrain.runtime.answers import Answers
@@ -193,7 +194,7 @@ def _copy_bytes(program: Program) -> int:
 
 def replay_bytes(program: Program) -> dict:
     """Of these bytes those of the features that are kept for later, if any are."""
-    kept = sum(b.nbytes for name, b in program.buffers.items() if name.startswith("kept feature"))
+    kept = sum(b.nbytes for b in program.buffers.values() if b.role is Role.KEPT_FEATURES)
     return {"replay": kept} if kept else {}
 
 

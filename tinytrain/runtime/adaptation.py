@@ -19,6 +19,7 @@ from tinytrain.network.network import Network
 from tinytrain.network.replay import Replay
 from tinytrain.plan.plan import Plan
 from tinytrain.plan.scores import Scores
+from tinytrain.program.calls import Role
 from tinytrain.program.program import Program
 from tinytrain.program.ticks import AFTER, RESULT
 from tinytrain.runtime.answers import Answers
@@ -117,8 +118,8 @@ class Run:
         self.trainer = Trainer(placed, arena, working, self.kernels, source, self.device.threads)
         self._end.callback(self.trainer.close)
         self.array, tables = self.trainer.bind.array, self.trainer.bind.tables
-        if "rounding seed" in tables:
-            tables["rounding seed"][0] = self.seed & 0x7FFFFFFF
+        if Role.SEED in tables:
+            tables[Role.SEED][0] = self.seed & 0x7FFFFFFF
         self.fitting, self.recipe = HeadFitting(self.trainer), program.recipe
 
     def cache_features(self) -> None:

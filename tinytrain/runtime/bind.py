@@ -10,7 +10,7 @@ import numpy as np
 from tinytrain.kernels.dispatch.direct import direct
 from tinytrain.kernels.dispatch.native_calls import join_native
 from tinytrain.network.network import Network
-from tinytrain.program.calls import Bias, Buffer, Columns, LayerArray, Segment, Table, View, Weight
+from tinytrain.program.calls import Bias, Buffer, Columns, LayerArray, Role, Segment, Table, View, Weight
 from tinytrain.program.memory_planner import aligned
 from tinytrain.program.program import Program
 from tinytrain.runtime.arena import Arena
@@ -94,7 +94,7 @@ class Binder:
     def __init__(self, program: Program, arena: Arena, working: WorkingCopy, kernels, columns=None):
         self.program, self.arena = program, arena
         self.working, self.kernels, self.columns = working, kernels, columns or {}
-        self.tables: dict[str, np.ndarray] = {}  # small arrays beside the arena, by name
+        self.tables: dict[Role, np.ndarray] = {}  # small arrays beside the arena
         # By where they lie: units that work one after another often have the same bytes for the same segment.
         self.bound: dict[tuple, tuple] = {}
 
@@ -169,7 +169,7 @@ class Binder:
         if isinstance(arg, Columns):
             return self.columns[arg]
         if isinstance(arg, Table):
-            return self.tables.setdefault(arg.name, np.zeros(arg.shape, arg.dtype))
+            return self.tables.setdefault(arg.role, np.zeros(arg.shape, arg.dtype))
         return arg
 
 

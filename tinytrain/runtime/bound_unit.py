@@ -46,12 +46,8 @@ class BoundUnit:
         self._rows = bind.bound.setdefault(("rows", place), ShownRows(bind.kernels))
         self.features, self.gradient = self.arrays.get(Of.FEATURES), self.arrays.get(Of.GRADIENT)
         program = bind.program
-        views = {b: bind.array(n) for n, b in program.externals.items() if n in program.buffers}
-        own = {
-            "features": self.features, "input": self.augmented, "grad embedding": self.gradient,
-            "gradients": None if unit.gradients is None else bind.whole(unit.gradients),
-        }  # fmt: skip
-        views |= {program.externals[n]: array for n, array in own.items() if array is not None}
+        own = {b: unit.own(b) or program.buffers.get(name) for name, b in program.externals.items()}
+        views = {external: bind.whole(buffer) for external, buffer in own.items() if buffer is not None}
         self.segments = {
             (kind, n): bind.segment(segment, unit.workspace, views, {"show_rows": self._rows.show_rows})
             for (kind, n), segment in program.segments.items()

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from tinytrain.plan.scores import Scores
+from tinytrain.program.calls import Role
 from tinytrain.program.mac_counts import stage_macs
 from tinytrain.program.program import Program
 from tinytrain.program.stages import Items
@@ -46,7 +47,7 @@ def measure_fisher(
         count = len(source.labels)
         fisher = {i: runner.bind.array(f"fisher {i}") / np.float32(count) for i in program.inspected}
         macs = sum(stage_macs(program, stage) for stage in program.stages)
-        loss = float(runner.bind.tables["loss"][0])
+        loss = float(runner.bind.tables[Role.LOSS][0])
         return Scores(fisher, loss / count, macs, program.nbytes, similarity)
 
 
@@ -59,7 +60,7 @@ class _Scoring(Runner):
 
     def similarity(self) -> float:
         """Sum of the products of embeddings over all pairs of different classes, by that of their lengths."""
-        sums, lengths = self.bind.array("class sums"), self.bind.tables["lengths of embeddings by class"]
+        sums, lengths = self.bind.array("class sums"), self.bind.tables[Role.CLASS_LENGTHS]
         total, products = np.zeros(sums.shape[1]), 0.0
         for row in sums:
             total += row

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinytrain.plan.costs import single_pass
+from tinytrain.program.calls import Role
 from tinytrain.program.program import Program
 from tinytrain.program.stages import Items, Load, nodes
 from tinytrain.program.trained_arrays import columns_of, resampled, slots, union
@@ -54,10 +55,10 @@ class Trainer(Runner):
         self.trained = array("trained parameters")
         self.gradients = [self.bind.whole(u.gradients) for u in self.program.units["backward"]]
         tables = self.bind.tables
-        tables["starts"][:] = [*(s.start for s in self.slots), len(self.trained)]
+        tables[Role.STARTS][:] = [*(s.start for s in self.slots), len(self.trained)]
         rates = {u.layer: r for u, r in zip(self.recipe.updates, self.recipe.rates, strict=True)}
         self.full_rates = np.array([rates[s.layer][s.part == "bias"] for s in self.slots], np.float32)
-        self.rates = tables["rates"]
+        self.rates = tables[Role.RATES]
         np.copyto(self.rates, self.full_rates)
 
     def embed(self, items: Sequence[Item], out: np.ndarray, units: str = "embed") -> None:

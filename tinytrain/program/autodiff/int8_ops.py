@@ -13,7 +13,7 @@ from tinytrain.program.autodiff.depthwise import trained_input as trained_filter
 from tinytrain.program.autodiff.ops import Op
 from tinytrain.program.autodiff.pointwise import trained_input as trained_inputs
 from tinytrain.program.autodiff.tape import Trained
-from tinytrain.program.calls import SHOWN, View, Weight
+from tinytrain.program.calls import Role, View, Weight
 
 
 def add(emitter, i: int, y: View, x: View, skip: View) -> None:
@@ -47,12 +47,12 @@ def first_layer(emitter, i: int, y: View, x: View, skip: View | None, activation
 def image_rows(emitter, i: int, y: View, image: View, first: int) -> None:
     """y = output rows of the first layer from row `first` on, for one image, in row tiles.
 
-    Of an image that is nowhere (`SHOWN`) some rows are made at a time, for one or more tiles.
+    Of an image that is nowhere (`Role.SHOWN`) some rows are made at a time, for one or more tiles.
     """
     layer, spec = emitter.layers[i], emitter.network.input
     row = 2 * layer.filter_hw[1] * layer.fan_in
     tile = max(1, min(y.shape[0], emitter.patch_bytes // row))
-    if image.buffer.use != SHOWN:
+    if image.buffer.role is not Role.SHOWN:
         _first_rows(emitter, i, y, image.reshape(*spec.shape), first, tile)
         return
     pixels = spec.shape[1] * spec.shape[2]
