@@ -2,53 +2,14 @@
 
 from collections.abc import Callable
 
-from tinytrain.codegen.line import Line, at, extent, of, total
+from tinytrain.codegen.line import Line, of, shape, total
 from tinytrain.kernels.reference_updates import SALT, SEED, STEP
 from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import LayerArray, View
 
 
-def _depthwise(line: Line) -> str:
-    y, x, kernel, stride, top = (line.call.args[k] for k in (0, 1, 6, 7, 8))
-    geometry = line.places.shape(x.extent[1:], y.extent[1:], kernel, stride)
-    return f"tt_depthwise_codes({line.at(0)}, {line.at(1)}, {line.at(2)}, {geometry}, {top})"
-
-
-def _unfold(line: Line) -> str:
-    y, image, _, kernel, stride, first, rotated = line.call.args
-    geometry = line.places.shape(image.extent, y.extent, kernel, stride)
-    how = f"{first}, {y.extent[0]}, {int(rotated)}, tt_pixel_codes"
-    return f"tt_unfold_codes({line.at(0)}, {line.at(1)}, {geometry}, {how})"
-
-
-def _add(line: Line) -> str:
-    how = line.places.constant("sum_of", *line.call.args[3:])
-    return f"tt_add_codes({line.at(0)}, {line.at(1)}, {line.at(2)}, {line.size(0)}, {how})"
-
-
-def _pool(line: Line) -> str:
-    if line.extent(0)[0] != 1:
-        raise ProgramError("no means of several images in C")
-    sizes = f"{line.extent(1)[1]}, {line.extent(1)[2]}"
-    return f"tt_pool_codes({line.at(0)}, {line.at(1)}, {sizes}, {line.at(2)}, {line.at(3)})"
-
-
-def _depthwise_grad(line: Line) -> str:
-    gx, _, g, _, _, kernel, stride = line.call.args
-    geometry = line.places.shape(gx.extent[1:], g.extent[1:], kernel, stride)
-    return f"tt_depthwise_grad_codes({', '.join(map(line.at, range(4)))}, {geometry})"
-
-
-def _depthwise_grad_weight(line: Line) -> str:
-    x, g, _, _, kernel, stride = line.call.args[1:]
-    geometry = line.places.shape(x.extent[1:], g.extent[1:], kernel, stride)
-    return f"tt_depthwise_grad_weight_codes({', '.join(map(line.at, range(5)))}, {geometry})"
-
-
-def _depthwise_in_place(line: Line) -> str:
-    shape = line.extent(0)[1:]
-    geometry = line.places.shape(shape, shape, line.call.args[4], 1)
-    return f"tt_depthwise_grad_in_place({', '.join(map(line.at, range(3)))}, {geometry})"
+def _sum(line: Line) -> str:
+    return line.places.constant("sum_of", *line.call.args[3:])
 
 
 def _widen(line: Line) -> str:
@@ -84,46 +45,34 @@ def _lsb(line: Line, lsb: LayerArray) -> str:
 
 
 INT8_CALLS: dict[str, Callable[[Line], str]] = {
-    "adam_step": of("tt_adam_step", at(0), at(1), at(2), at(4), at(5), extent(5, 0), at(6), at(7), at(8)),
-    "add_codes": _add,
-    "add_fisher_columns": of(
-        "tt_add_fisher_columns", at(0), at(1), at(2), at(3), at(4), at(5), extent(3, 0), at(6), extent(3, 1),
-        extent(2, 1),
-    ),
-    "copy_codes": of("tt_copy_codes", at(0), at(1), total(0)),
-    "depthwise_codes": _depthwise,
-    "depthwise_grad_in_place": _depthwise_in_place,
-    "depthwise_grad_input_codes": _depthwise_grad,
-    "depthwise_grad_weight_codes": _depthwise_grad_weight,
-    "gather_codes": of("tt_gather_codes", at(0), at(1), at(2), extent(0, 0), extent(1, 1), extent(0, 1)),
-    "gather_some": of(
-        "tt_gather_some", at(0), at(1), at(2), extent(0, 0), extent(0, 1), at(3), extent(1, 1)
-    ),
+    "adam_step": of("tt_adam_step", 0, 1, 2, 4, 5, (5, 0), 6, 7, 8),
+    "add_codes": of("tt_add_codes", 0, 1, 2, total(0), _sum),
+    "add_fisher_columns": of("tt_add_fisher_columns", 0, 1, 2, 3, 4, 5, (3, 0), 6, (3, 1), (2, 1)),
+    "copy_codes": of("tt_copy_codes", 0, 1, total(0)),
+    "depthwise_codes": of("tt_depthwise_codes", 0, 1, 2, shape(1, 0, 6, 7), 8),
+    "depthwise_grad_in_place": of("tt_depthwise_grad_in_place", 0, 1, 2, shape(0, 0, 4)),
+    "depthwise_grad_input_codes": of("tt_depthwise_grad_codes", 0, 1, 2, 3, shape(0, 2, 5, 6)),
+    "depthwise_grad_weight_codes": of("tt_depthwise_grad_weight_codes", 0, 1, 2, 3, 4, shape(1, 2, 5, 6)),
+    "gather_codes": of("tt_gather_codes", 0, 1, 2, (0, 0), (1, 1), (0, 1)),
+    "gather_some": of("tt_gather_some", 0, 1, 2, (0, 0), (0, 1), 3, (1, 1)),
     "gather_weights": _gather,
-    "grad_input_codes": of("tt_grad_input_codes", at(0), at(1), at(2), extent(0, 0)),
-    "grad_input_columns": of(
-        "tt_grad_input_columns", at(0), at(1), at(2), extent(0, 0), at(4), extent(0, 1)
-    ),
-    "grad_input_rows": of("tt_grad_input_rows", at(0), at(1), at(2), extent(0, 0), at(4), extent(1, 1)),
-    "grad_weight_codes": of(
-        "tt_grad_weight_codes", at(0), at(1), at(2), at(3), at(4), extent(1, 0), extent(1, 1), extent(2, 1)
-    ),
-    "grad_weight_columns": of(
-        "tt_grad_weight_columns", at(0), at(1), at(2), at(3), at(4), extent(1, 0), extent(1, 1), extent(2, 1),
-        at(5), extent(0, 1),
-    ),
-    "mask_columns": of("tt_mask_columns", at(0), at(1), extent(0, 0), at(2), extent(0, 1), at(3)),
-    "momentum_step": of("tt_momentum_step", at(0), at(1), at(3), at(4), extent(4, 0), at(5)),
-    "pack_inside": of("tt_pack_inside", at(0), at(1), total(1)),
-    "pool_codes": _pool,
-    "product_codes": of("tt_product_codes", at(0), at(1), at(2), extent(0, 0)),
-    "product_wide": of("tt_product_wide", at(0), at(1), at(2), extent(0, 0)),
+    "grad_input_codes": of("tt_grad_input_codes", 0, 1, 2, (0, 0)),
+    "grad_input_columns": of("tt_grad_input_columns", 0, 1, 2, (0, 0), 4, (0, 1)),
+    "grad_input_rows": of("tt_grad_input_rows", 0, 1, 2, (0, 0), 4, (1, 1)),
+    "grad_weight_codes": of("tt_grad_weight_codes", 0, 1, 2, 3, 4, (1, 0), (1, 1), (2, 1)),
+    "grad_weight_columns": of("tt_grad_weight_columns", 0, 1, 2, 3, 4, (1, 0), (1, 1), (2, 1), 5, (0, 1)),
+    "mask_columns": of("tt_mask_columns", 0, 1, (0, 0), 2, (0, 1), 3),
+    "momentum_step": of("tt_momentum_step", 0, 1, 3, 4, (4, 0), 5),
+    "pack_inside": of("tt_pack_inside", 0, 1, total(1)),
+    "pool_codes": of("tt_pool_codes", 0, 1, (1, 1), (1, 2), 2, 3),
+    "product_codes": of("tt_product_codes", 0, 1, 2, (0, 0)),
+    "product_wide": of("tt_product_wide", 0, 1, 2, (0, 0)),
     "round_codes": _round,
     "round_masters": _round_masters,
-    "sgd_step": of("tt_sgd_step", at(0), at(1), at(2), extent(2, 0)),
-    "show_rows": of("tt_show_rows", at(0), at(1), extent(0, 0)),
-    "take_step": of("tt_take_step", at(0), at(1), total(0)),
-    "unfold_codes": _unfold,
+    "sgd_step": of("tt_sgd_step", 0, 1, 2, (2, 0)),
+    "show_rows": of("tt_show_rows", 0, 1, (0, 0)),
+    "take_step": of("tt_take_step", 0, 1, total(0)),
+    "unfold_codes": of("tt_unfold_codes", 0, 1, shape(1, 0, 3, 4), 5, (0, 0), 6, "tt_pixel_codes"),
     "widen_codes": _widen,
-    "widen_columns": of("tt_widen_columns", at(0), at(1), at(3), extent(0, 1)),
+    "widen_columns": of("tt_widen_columns", 0, 1, 3, (0, 1)),
 }  # fmt: skip

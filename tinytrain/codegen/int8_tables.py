@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tinytrain.codegen.device import Device
-from tinytrain.codegen.text import array, comment, shape
+from tinytrain.codegen.text import array, by, comment
 from tinytrain.network.network import Network
 from tinytrain.network.quantisation import input_codes
 from tinytrain.program.autodiff.int8_ops import is_turned
@@ -37,7 +37,7 @@ def _lines(device: Device) -> Iterator[str]:
     for i, layer in enumerate(network.layers):
         said = f"layer {i}, {layer.name}: {layer.kind}, {layer.kernel} x {layer.kernel}"
         codes = working.weight(i)
-        yield array(f"static const int8_t codes_{i}", codes, f"{said}, {shape(codes.shape)}")
+        yield array(f"static const int8_t codes_{i}", codes, f"{said}, {by(codes.shape)}")
         arrays = _arrays(device, i)
         for name, (kind, field) in arrays.items():
             yield array(f"static const {kind} {field}_{i}", working.array(i, name))

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tinytrain.codegen.int8_calls import INT8_CALLS
-from tinytrain.codegen.line import Line, at, extent, of, total
+from tinytrain.codegen.line import Line, of, shape, total
 from tinytrain.codegen.places import is_plain
-from tinytrain.codegen.text import comment, shape
+from tinytrain.codegen.text import by, comment
 from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import View, Weight
 from tinytrain.program.stages import Listed, Rows
@@ -19,8 +19,9 @@ def c_call(line: Line) -> str:
         raise ProgramError(f"no kernel {line.call.kernel} in C")
     target = line.call.args[0]
     view = target.view if isinstance(target, Listed | Rows) else target
-    said = f" {comment(f'{view.buffer.name}, {shape(view.extent)}')}" if isinstance(view, View) else ""
-    return f"{make(line)};{said}"
+    if not isinstance(view, View):
+        return f"{make(line)};"
+    return f"{make(line)}; {comment(f'{view.buffer.name}, {by(view.extent)}')}"
 
 
 def _matmul(line: Line) -> str:
@@ -36,26 +37,12 @@ def _matmul(line: Line) -> str:
     raise ProgramError(f"no product of {x} and {w} in C")
 
 
-def _depthwise(line: Line) -> str:
-    y, x, kernel, stride, top, relu6 = (line.call.args[k] for k in (0, 1, 4, 5, 6, 7))
-    geometry = line.places.shape(x.extent[1:], y.extent[1:], kernel, stride)
-    return f"tt_depthwise({line.at(0)}, {line.at(1)}, {line.at(2)}, {geometry}, {top}, {int(relu6)})"
-
-
 def _depthwise_back(line: Line) -> str:
-    gx, _, g, w, kernel, stride = line.call.args
-    geometry = line.places.shape(gx.extent[1:], g.extent[1:], kernel, stride)
+    """With all channels, or with some that were gathered."""
+    w, geometry = line.call.args[3], shape(0, 2, 4, 5)
     if isinstance(w, View):
-        n = w.extent[1]
-        return f"tt_depthwise_grad_some({line.at(0)}, {line.at(2)}, {line.at(3)}, {n}, {geometry}, {n})"
-    return f"tt_depthwise_grad_input({line.at(0)}, {line.at(2)}, {line.at(3)}, {geometry})"
-
-
-def _unfold(line: Line) -> str:
-    y, image, kernel, stride, first, rotated = line.call.args[:6]
-    geometry = line.places.shape(image.extent, y.extent, kernel, stride)
-    how = f"{first}, {y.extent[0]}, {int(rotated)}, tt_mean, tt_scale"
-    return f"tt_unfold({line.at(0)}, {line.at(1)}, {geometry}, {how})"
+        return of("tt_depthwise_grad_some", 0, 2, 3, (3, 1), geometry, (3, 1))(line)
+    return of("tt_depthwise_grad_input", 0, 2, 3, geometry)(line)
 
 
 def _assign(line: Line) -> str:
@@ -73,21 +60,6 @@ def _clear(line: Line) -> str:
     return f"memset({line.at(0)}, 0, sizeof *{line.at(0)} * {line.size(0)})"
 
 
-def _prototype_loss(line: Line) -> str:
-    arrays = ", ".join(map(line.at, range(6)))
-    return f"tt_prototype_loss({arrays}, {_sizes(line, 3, 5)}, {line.at(6)})"
-
-
-def _prototype_loss_grad(line: Line) -> str:
-    arrays = ", ".join(map(line.at, range(5)))
-    return f"tt_prototype_loss_grad({arrays}, {_sizes(line, 3, 4)}, {line.at(5)})"
-
-
-def _sizes(line: Line, f: int, p: int) -> str:
-    (rows, n), (ways, _) = line.extent(f), line.extent(p)
-    return f"{rows}, {ways}, {n}"
-
-
 def _step(name: str) -> Callable[[Line], str]:
     """A step of the optimizer in the place of the gradient, and then of the parameters."""
 
@@ -99,45 +71,37 @@ def _step(name: str) -> Callable[[Line], str]:
     return both
 
 
-def _hard(line: Line) -> str:
-    return "tt_hard"
-
-
 CALLS: dict[str, Callable[[Line], str]] = {
-    "accumulate": of("tt_accumulate", at(0), at(1), total(0)),
+    "accumulate": of("tt_accumulate", 0, 1, total(0)),
     "adam": _step("adam"),
-    "add_bias": of("tt_add_bias", at(0), at(1), extent(0, 0)),
-    "add_bias_relu6": of("tt_add_bias_relu6", at(0), at(1), extent(0, 0)),
-    "add_bias_residual": of("tt_add_bias_residual", at(0), at(1), at(2), extent(0, 0)),
-    "add_column_sums": of("tt_add_column_sums", at(0), at(1), extent(1, 0), extent(1, 1)),
-    "add_fisher": of("tt_add_fisher", at(0), at(1), at(2), at(3), extent(2, 0), extent(2, 1)),
-    "apply_mask": of("tt_apply_mask", at(0), at(1), total(0)),
+    "add_bias": of("tt_add_bias", 0, 1, (0, 0)),
+    "add_bias_relu6": of("tt_add_bias_relu6", 0, 1, (0, 0)),
+    "add_bias_residual": of("tt_add_bias_residual", 0, 1, 2, (0, 0)),
+    "add_column_sums": of("tt_add_column_sums", 0, 1, (1, 0), (1, 1)),
+    "add_fisher": of("tt_add_fisher", 0, 1, 2, 3, (2, 0), (2, 1)),
+    "apply_mask": of("tt_apply_mask", 0, 1, total(0)),
     "assign": _assign,
-    "class_sums": of("tt_class_sums", at(0), at(1), at(2), at(3), extent(2, 0), extent(2, 1)),
-    "choose_queries": of("tt_choose_queries", _hard, at(0), at(1)),
+    "class_sums": of("tt_class_sums", 0, 1, 2, 3, (2, 0), (2, 1)),
+    "choose_queries": of("tt_choose_queries", "tt_hard", 0, 1),
     "clear": _clear,
-    "copy": of("tt_copy", at(0), at(1), total(0)),
-    "depthwise_forward": _depthwise,
+    "copy": of("tt_copy", 0, 1, total(0)),
+    "depthwise_forward": of("tt_depthwise", 0, 1, 2, shape(1, 0, 4, 5), 6, 7),
     "depthwise_grad_input": _depthwise_back,
-    "divide_rows": of("tt_divide_rows", at(0), at(1), at(2), extent(0, 0), extent(0, 1)),
-    "gather_block": of("tt_gather_weights", at(0), at(1), at(3), extent(0, 1)),
-    "gather_columns": of(
-        "tt_gather_columns", at(0), at(1), at(2), extent(0, 0), extent(1, 1), extent(0, 1)
-    ),
+    "divide_rows": of("tt_divide_rows", 0, 1, 2, (0, 0), (0, 1)),
+    "gather_block": of("tt_gather_weights", 0, 1, 3, (0, 1)),
+    "gather_columns": of("tt_gather_columns", 0, 1, 2, (0, 0), (1, 1), (0, 1)),
     "matmul": _matmul,
-    "mix_prototypes": of(
-        "tt_mix_prototypes", at(0), at(1), at(2), extent(1, 0), extent(1, 1), lambda line: "TT_SHOTS"
-    ),
+    "mix_prototypes": of("tt_mix_prototypes", 0, 1, 2, (1, 0), (1, 1), "TT_SHOTS"),
     "momentum": _step("momentum"),
-    "pack_mask": of("tt_pack_mask", at(0), at(1), total(1)),
-    "pool": of("tt_pool", at(0), at(1), extent(1, 1), extent(1, 2)),
-    "pool_grad": of("tt_pool_grad", at(0), at(1), extent(0, 1), extent(0, 2)),
-    "prototype_loss": _prototype_loss,
-    "prototype_loss_grad": _prototype_loss_grad,
-    "remember_losses": of("tt_remember_losses", at(0), _hard, at(1), total(1)),
-    "rows_of_labels": of("tt_rows_of_labels", at(0), at(1), at(2), extent(0, 0), extent(0, 1)),
+    "pack_mask": of("tt_pack_mask", 0, 1, total(1)),
+    "pool": of("tt_pool", 0, 1, (1, 1), (1, 2)),
+    "pool_grad": of("tt_pool_grad", 0, 1, (0, 1), (0, 2)),
+    "prototype_loss": of("tt_prototype_loss", 0, 1, 2, 3, 4, 5, (3, 0), (5, 0), (3, 1), 6),
+    "prototype_loss_grad": of("tt_prototype_loss_grad", 0, 1, 2, 3, 4, (3, 0), (4, 0), (3, 1), 5),
+    "remember_losses": of("tt_remember_losses", 0, "tt_hard", 1, total(1)),
+    "rows_of_labels": of("tt_rows_of_labels", 0, 1, 2, (0, 0), (0, 1)),
     "sgd": _step("sgd"),
-    "start_losses": of("tt_start_losses", at(0)),
-    "transposed": of("tt_transpose", at(0), at(1), extent(1, 0), extent(1, 1)),
-    "unfold": _unfold,
+    "start_losses": of("tt_start_losses", 0),
+    "transposed": of("tt_transpose", 0, 1, (1, 0), (1, 1)),
+    "unfold": of("tt_unfold", 0, 1, shape(1, 0, 2, 3), 4, (0, 0), 5, "tt_mean", "tt_scale"),
 }  # fmt: skip

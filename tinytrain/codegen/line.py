@@ -64,18 +64,29 @@ class Line:
         return math.prod(self.extent(k))
 
 
-def of(name: str, *parts: Callable[[Line], object]) -> Callable[[Line], str]:
-    """A call of `name` with these arguments."""
-    return lambda line: f"{name}({', '.join(str(part(line)) for part in parts)})"
+def of(name: str, *parts) -> Callable[[Line], str]:
+    """A call of `name` with `parts`: k is argument k, (k, axis) an extent of it, a text itself."""
 
+    def written(part, line: Line):
+        if isinstance(part, int):
+            return line.at(part)
+        if isinstance(part, tuple):
+            return line.extent(part[0])[part[1]]
+        return part(line) if callable(part) else part
 
-def at(k: int):
-    return lambda line: line.at(k)
-
-
-def extent(k: int, axis: int):
-    return lambda line: line.extent(k)[axis]
+    return lambda line: f"{name}({', '.join(str(written(part, line)) for part in parts)})"
 
 
 def total(k: int):
     return lambda line: line.size(k)
+
+
+def shape(x: int, y: int, kernel: int, stride: int | None = None):
+    """The `tt_shape` of an input and an output, arguments as are kernel and stride (or 1)."""
+
+    def written(line: Line) -> str:
+        (*_, h, w, c), (*_, rows, columns, _), args = line.extent(x), line.extent(y), line.call.args
+        how = args[kernel], 1 if stride is None else args[stride]
+        return line.places.constant("shape", h, w, c, rows, columns, *how)
+
+    return written

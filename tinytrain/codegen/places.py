@@ -62,10 +62,6 @@ class Places:
         """The name of a constant struct ``tt_<kind>``."""
         return self.constants.setdefault((kind, values), f"{kind}_{len(self.constants)}")
 
-    def shape(self, x: tuple[int, ...], y: tuple[int, ...], kernel: int, stride: int) -> str:
-        """A `tt_shape` of an input and an output (height, width, channels)."""
-        return self.constant("shape", *x, *y[:2], kernel, stride)
-
 
 def is_plain(view: View) -> bool:
     return not view.transposed and view.column_range is None

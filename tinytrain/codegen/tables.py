@@ -11,7 +11,7 @@ from tinytrain.codegen.draws import Draws
 from tinytrain.codegen.int8_tables import int8_bytes
 from tinytrain.codegen.placed import Placed
 from tinytrain.codegen.places import Places
-from tinytrain.codegen.text import array, comment, name_of, number, shape
+from tinytrain.codegen.text import array, by, comment, name_of, number
 from tinytrain.episode.augment import Augmentation
 from tinytrain.guard.guard import (
     LAST_FRACTION,
@@ -41,9 +41,7 @@ def c_network(network: Network) -> str:
     entries = []
     for i, layer in enumerate(network.layers):
         weight, scale, bias = network.weights[i], network.scales[i], network.biases[i]
-        said = (
-            f"layer {i}, {layer.name}: {layer.kind}, {shape(weight.shape)}, {layer.kernel} x {layer.kernel}"
-        )
+        said = f"layer {i}, {layer.name}: {layer.kind}, {by(weight.shape)}, {layer.kernel} x {layer.kernel}"
         if scale is not None:
             lines.append(array(f"static const int8_t codes_{i}", weight, said))
             lines.append(array(f"static const float scales_{i}", scale))
@@ -207,6 +205,6 @@ def _map(program: Placed, what: str) -> Iterator[str]:
     for row in sorted(program.table(), key=lambda row: (row["offset"], row["first"])):
         buffer = program.buffers[row["name"]]
         life = f"ticks {row['first']} to {row['last']}"
-        said = f"{shape(buffer.shape)} {buffer.dtype}, {row['bytes']:,} bytes, {life}"
+        said = f"{by(buffer.shape)} {buffer.dtype}, {row['bytes']:,} bytes, {life}"
         yield f"#define {places.macro(buffer.name)} {row['offset']}u {comment(said)}"
     yield ""

@@ -39,5 +39,5 @@ def array(declaration: str, values: np.ndarray, note: str = "") -> str:
     return f"{said}{declaration}[{values.size}] = {{\n{rows(map(number, values.reshape(-1)))}\n}};\n"
 
 
-def shape(extent: Iterable[int]) -> str:
+def by(extent: Iterable[int]) -> str:
     return " x ".join(map(str, extent))
