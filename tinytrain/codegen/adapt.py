@@ -8,8 +8,6 @@ from tinytrain.codegen.device import Device
 from tinytrain.codegen.places import Places
 from tinytrain.codegen.stages import Writer
 from tinytrain.codegen.text import array, comment, name_of
-from tinytrain.program.calls import Role
-from tinytrain.program.trained_arrays import Slot, slots
 
 HEADING = """\
 /* The program of an adaptation: passes as straight code, stages as loops. Written by tinytrain emit. */
@@ -105,21 +103,17 @@ def _program(writer: Writer, whole: str, augmentation: str) -> Iterator[str]:
 
 def _changes(device: Device, writer: Writer) -> Iterator[str]:
     """The parameters that override those in flash."""
-    every = slots(device.network, device.recipe)
-    layers = list(dict.fromkeys(slot.layer for slot in every))
-    parameters = writer.places.whole(device.training.of(Role.PARAMETERS))
+    layers = list(dict.fromkeys(slot.layer for slot in device.slots))
     yield f"static const tt_change tt_changes[{len(layers)}] = {{"
     for layer in layers:
-        found = {slot.part: slot for slot in every if slot.layer == layer}
-        weight = f"{parameters} + {found['weight'].start}" if "weight" in found else "NULL"
-        bias = _bias(device, writer, found["bias"]) if "bias" in found else "NULL"
-        count = len(found["weight"].channels) if "weight" in found else 0
-        chosen = f"tt_channels + {name_of(f'channels of {layer}')}" if count else "NULL"
+        parts = {slot.part: slot for slot in device.slots if slot.layer == layer}
+        values = {"weight": "NULL", "bias": "NULL"} | {p: device.values(slot) for p, slot in parts.items()}
+        channels, inputs = (w.channels, w.inputs) if (w := parts.get("weight")) else ((), None)
+        chosen = writer.places.channels(layer) if channels else "NULL"
+        read = "NULL" if inputs is None else writer.places.channels(layer, "inputs")
+        some = f"{read}, {len(channels)}, {len(inputs or ())}" if device.int8 else len(channels)
         said = comment(f"layer {layer}, {device.network.all_layers[layer].name}")
-        rows = found["weight"].inputs if "weight" in found else None
-        inputs = "NULL" if rows is None else f"tt_channels + {name_of(f'inputs of {layer}')}"
-        some = f"{bias}, {inputs}, {count}, {len(rows or ())}" if device.int8 else f"{bias}, {count}"
-        yield f"    {{{weight}, {chosen}, {some}}}, {said}"
+        yield f"    {{{values['weight']}, {chosen}, {values['bias']}, {some}}}, {said}"
     yield "};"
     yield ""
     yield "void tt_use_changes(int on)"
@@ -134,21 +128,12 @@ def _changes(device: Device, writer: Writer) -> Iterator[str]:
     yield ""
 
 
-def _bias(device: Device, writer: Writer, slot: Slot) -> str:
-    """Where trained biases of a layer lie: with its weights, or apart from those that are int8."""
-    if not device.int8:
-        return f"{writer.places.whole(device.training.of(Role.PARAMETERS))} + {slot.start}"
-    before = (s for s in slots(device.network, device.recipe) if s.part == "bias" and s.start < slot.start)
-    return f"{writer.places.whole(device.training.of(Role.BIASES))} + {sum(s.size for s in before)}"
-
-
 def _planned(device: Device) -> Iterator[str]:
-    weights = [update for update in device.recipe.updates if update.channels]
     yield comment("The channels that the plan names.")
     yield "void tt_choose_channels(void)"
     yield "{"
-    named = {f"channels of {u.layer}": u.channels for u in weights} | _inputs(device)
-    yield from _copied(named)
+    named = {f"channels of {u.layer}": u.channels for u in device.recipe.updates if u.channels}
+    yield from _copied(named | _inputs(device))
     yield "}"
     yield ""
 
@@ -160,11 +145,11 @@ def _inputs(device: Device) -> dict[str, tuple[int, ...]]:
 
 def _copied(named: dict[str, tuple[int, ...]]) -> Iterator[str]:
     """Indices that the plan names to where all of them lie."""
-    for name, indices in named.items():
-        yield array(f"    static const int32_t {name_of(name).lower()}", np.array(sorted(indices)))
-    for name in named:
-        there, own = name_of(name), name_of(name).lower()
-        yield f"    memcpy(tt_channels + {there}, {own}, sizeof {own});"
+    names = {name_of(name): indices for name, indices in named.items()}
+    for name, indices in names.items():
+        yield array(f"    static const int32_t {name.lower()}", np.array(sorted(indices)))
+    for name in names:
+        yield f"    memcpy(tt_channels + {name}, {name.lower()}, sizeof {name.lower()});"
 
 
 def _choice(device: Device, probe: Writer) -> Iterator[str]:
@@ -172,16 +157,13 @@ def _choice(device: Device, probe: Writer) -> Iterator[str]:
     yield "void tt_choose_channels(void)"
     yield "{"
     yield from _copied(_inputs(device))
-    for update in device.recipe.updates:
-        if not update.channels:
-            continue
-        count = device.network.all_layers[update.layer].cout
-        at = probe.places.whole(device.probe.buffers[f"fisher {update.layer}"])
-        chosen = f"tt_channels + {name_of(f'channels of {update.layer}')}"
+    for layer, wanted in ((u.layer, len(u.channels)) for u in device.recipe.updates if u.channels):
+        count, chosen = device.network.all_layers[layer].cout, probe.places.channels(layer)
+        at = probe.places.whole(device.probe.buffers[f"fisher {layer}"])
         yield f"    for (uint32_t c = 0; c < {count}; c++)"
         yield f"        ({at})[c] /= (float)TT_SUPPORT;"
-        yield f'    tt_trace("fisher {update.layer}", {at}, {4 * count});'
-        yield f"    tt_most({chosen}, {at}, {count}, {len(update.channels)});"
-        yield f'    tt_trace("channels {update.layer}", {chosen}, {4 * len(update.channels)});'
+        yield f'    tt_trace("fisher {layer}", {at}, {4 * count});'
+        yield f"    tt_most({chosen}, {at}, {count}, {wanted});"
+        yield f'    tt_trace("channels {layer}", {chosen}, {4 * wanted});'
     yield "}"
     yield ""

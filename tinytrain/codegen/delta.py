@@ -13,14 +13,12 @@ import numpy as np
 from tinytrain.base.safetensors import CHECKSUM, DTYPES, NO_CHECKSUM, encode, value_places
 from tinytrain.codegen.device import Device
 from tinytrain.codegen.places import Places
-from tinytrain.codegen.text import array, comment, name_of
+from tinytrain.codegen.text import array, comment
 from tinytrain.delta.file import metadata_of
 from tinytrain.heads.calibration import TEMPERATURES, lead_fraction
 from tinytrain.heads.head import FITTING, Support
 from tinytrain.heads.out_of_distribution import margin
 from tinytrain.heads.registry import find_head
-from tinytrain.program.calls import Role
-from tinytrain.program.trained_arrays import slots
 
 NO_REPORT = "{}"  # that of a file from Python says more
 NUMBER = "1.000000e+00"  # in place of what is known of the head
@@ -79,33 +77,16 @@ def _parts(device: Device) -> Iterator[tuple[str, str, tuple[int, ...], str, int
 
     Without a pointer a tensor is 0, 1, 2 and so on, or, of no limit, the number of embeddings of a class.
     """
-    places, training, biases = Places(device.training), device.training, 0
-    parameters = places.whole(training.of(Role.PARAMETERS))
-    for slot in slots(device.network, device.recipe):
-        name, cout = f"{slot.layer}.{slot.part}", device.network.all_layers[slot.layer].cout
-        chosen = f"tt_channels + {name_of(f'channels of {slot.layer}')}"
-        yield (
-            f"{name}.channels",
-            "I32",
-            (len(slot.channels),),
-            chosen if slot.part == "weight" else "NULL",
-            cout,
-        )
+    places = Places(device.training)
+    for slot in device.slots:
+        name, layer = f"{slot.layer}.{slot.part}", device.network.all_layers[slot.layer]
+        chosen = places.channels(slot.layer) if slot.part == "weight" else "NULL"
+        yield f"{name}.channels", "I32", (len(slot.channels),), chosen, layer.cout
         if slot.inputs is not None:
-            read = f"tt_channels + {name_of(f'inputs of {slot.layer}')}"
-            yield (
-                f"{name}.inputs",
-                "I32",
-                (len(slot.inputs),),
-                read,
-                device.network.all_layers[slot.layer].cin,
-            )
-        dtype, pointer = "F32", f"{parameters} + {slot.start}"
-        if device.int8 and slot.part == "bias":
-            pointer, biases = f"{places.whole(training.of(Role.BIASES))} + {biases}", biases + slot.size
-        elif device.int8:
-            dtype = "I8"
-        yield f"{name}.values", dtype, slot.shape, pointer, 0
+            read = places.channels(slot.layer, "inputs")
+            yield f"{name}.inputs", "I32", (len(slot.inputs),), read, layer.cin
+        dtype = "I8" if device.int8 and slot.part == "weight" else "F32"
+        yield f"{name}.values", dtype, slot.shape, device.values(slot), 0
     method, embeddings = find_head(device.recipe.head), device.support * len(device.head_views)
     form = method.buffers_for(device.ways, device.network.embedding_size, embeddings)
     for b in (b for b in form if b.lifetime != FITTING):

@@ -10,6 +10,7 @@ from functools import cached_property
 
 from tinytrain.base.errors import UsageError
 from tinytrain.codegen.placed import Placed, placed
+from tinytrain.codegen.places import Places
 from tinytrain.heads.registry import find_head
 from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network
@@ -18,11 +19,12 @@ from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import macs_of
 from tinytrain.plan.plan import Cost, Plan
 from tinytrain.plan.recipe import Recipe, Resources
-from tinytrain.program.calls import Buffer
+from tinytrain.program.calls import Buffer, Role
 from tinytrain.program.compile import compile_fisher, compile_training, training_bytes
 from tinytrain.program.head_buffers import head_views
 from tinytrain.program.segments import SegmentBank
 from tinytrain.program.stages import FitHead, KeepHead, nodes
+from tinytrain.program.trained_arrays import Slot, slots
 
 HEADS = {"lda": "head_lda.c", "mild-lda": "head_lda.c", "cosine": "head_cosine.c"}  # become head_result.c
 ACTIVATIONS = {"float32": (None, "relu6"), "int8": (None, "relu", "relu6")}
@@ -56,6 +58,19 @@ class Device:
     @property
     def support(self) -> int:
         return self.ways * self.shots
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """Slices of the trained parameters."""
+        return slots(self.network, self.recipe)
+
+    def values(self, slot: Slot) -> str:
+        """Where the values of a slot lie, in C. Biases lie apart from weights that are int8."""
+        role, start = Role.PARAMETERS, slot.start
+        if self.int8 and slot.part == "bias":
+            before = (s.size for s in self.slots if s.part == "bias" and s.start < start)
+            role, start = Role.BIASES, sum(before)
+        return f"{Places(self.training).whole(self.training.of(role))} + {start}"
 
     @cached_property
     def head_arrays(self) -> dict[str, Buffer]:

@@ -38,6 +38,10 @@ class Places:
     def whole(self, buffer: Buffer) -> str:
         return f"{CASTS[buffer.dtype]}(tt_arena.bytes, {self.macro(buffer.name)})"
 
+    def channels(self, layer: int, what: str = "channels") -> str:
+        """Where the indices of trained channels of a layer lie, or of its "inputs"."""
+        return f"tt_channels + {name_of(f'{what} of {layer}')}"
+
     def array(self, view, segment: Segment | None = None) -> str:
         """A pointer to the first number of a view; columns are the caller's business."""
         view = view.view if isinstance(view, Listed) else view
@@ -55,8 +59,7 @@ class Places:
         return f"tt_layers[{weight.layer}]"
 
     def columns(self, columns: Columns) -> str:
-        what = "inputs" if columns.of == "inputs" else "channels"
-        return f"tt_channels + {name_of(f'{what} of {columns.layer}')}"
+        return self.channels(columns.layer, "inputs" if columns.of == "inputs" else "channels")
 
     def constant(self, kind: str, *values: int) -> str:
         """The name of a constant struct ``tt_<kind>``."""

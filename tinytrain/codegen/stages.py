@@ -126,11 +126,8 @@ class Writer:
             sets, images = load.cache[0].shape[:2]
             yield f"{INDENT}if (item.view >= 0 && item.view < {sets}) {{"
             yield f"{INDENT * 2}uint32_t at = (uint32_t)item.view * {images} + item.image;"
-            stored = f"{codes} + at * {size}"
-            if spans:
-                yield f"{INDENT * 2}tt_dequantize(u->features, {stored}, {spans[0]} + at * 2, {size});"
-            else:
-                yield f"{INDENT * 2}{copied}(u->features, {stored}, {size});"
+            kernel, ranges = ("tt_dequantize", f"{spans[0]} + at * 2, ") if spans else (copied, "")
+            yield f"{INDENT * 2}{kernel}(u->features, {codes} + at * {size}, {ranges}{size});"
             yield f"{INDENT * 2}return;"
             yield f"{INDENT}}}"
         if load.computed:
@@ -151,24 +148,16 @@ class Writer:
         yield comment(f"{stage.name}: tick {stage.tick}{times}")
         yield f"void tt_{self.prefix}_stage_{name_of(stage.name).lower()}(void)"
         yield "{"
-        yield from self.body(stage.body, INDENT, None)
+        for node in stage.body:
+            yield from (f"{INDENT}{line}" for line in self.node(node, None))
         yield "}"
         yield ""
 
-    def body(self, body: tuple, indent: str, around: Repeat | None) -> Iterator[str]:
-        output = None
-        for node in body:
-            if isinstance(node, Run) and node.to is not None:
-                output = self.segment(node.kind).outputs[0]
-            for line in self.node(node, around, output):
-                yield f"{indent}{line}" if line else line
-
-    def node(self, node, around: Repeat | None, output: View | None) -> Iterator[str]:
+    def node(self, node, around: Repeat | None) -> Iterator[str]:
+        """Lines of a node in the body of `around`, or of a stage."""
         unit = around and around.units and f"&{self.units()[around.units[0]]}"
-        if isinstance(node, Repeat) and node.items is Items.BATCHES:
-            yield from self.only_batch(node)
-        elif isinstance(node, Repeat):
-            yield from self.repeat(node, around)
+        if isinstance(node, Repeat):
+            yield from self.repeat(node)
         elif isinstance(node, Load):
             yield f"{self.prefix}_load({unit}, item);"
         elif isinstance(node, Run):
@@ -184,11 +173,17 @@ class Writer:
         elif isinstance(node, Store):
             yield from self.store(node)
         elif isinstance(node, Call):
-            yield from self.call(node, around, output)
+            yield from self.call(node, around)
         elif not isinstance(node, Read | FitHead):
             raise ProgramError(f"no node {node} in C")
 
-    def repeat(self, node: Repeat, around: Repeat | None) -> Iterator[str]:
+    def repeat(self, node: Repeat) -> Iterator[str]:
+        if node.items is Items.BATCHES:  # all support images, for whose embeddings a device has room
+            if node.count > node.micro:
+                raise ProgramError(f"no {node.count} images in batches of {node.micro} in C")
+            for inner in node.body:
+                yield from self.node(inner, None)
+            return
         view = node.items is Items.VIEWS
         k = "view" if view else "k"
         yield f"for (uint32_t {k} = 0; {k} < {node.count}; {k}++) {{ {comment(node.items.value)}"
@@ -198,21 +193,11 @@ class Writer:
             shown = "(tt_item){1, (uint16_t)k}" if self.prefix == "probe" else "tt_shown_item(k)"
             yield f"{INDENT}tt_item item = {ITEM.get(node.items, shown)};"
         for inner in node.body:
-            if isinstance(inner, Run) and inner.to is not None:
-                output = self.segment(inner.kind).outputs[0]
-            else:
-                output = self.left_by(node.body)
-            yield from (f"{INDENT}{line}" for line in self.node(inner, node, output))
+            yield from (f"{INDENT}{line}" for line in self.node(inner, node))
         if any(isinstance(inner, Load | Augment) for inner in node.body):
             yield f"{INDENT}if (tt_row_failed)"
             yield f"{INDENT * 2}return;"
         yield "}"
-
-    def only_batch(self, node: Repeat) -> Iterator[str]:
-        """All support images, for whose embeddings a device has room."""
-        if node.count > node.micro:
-            raise ProgramError(f"no {node.count} images in batches of {node.micro} in C")
-        yield from self.body(node.body, "", None)
 
     def left_by(self, body: tuple) -> View | None:
         """What the segment that runs in a body leaves."""
@@ -236,12 +221,10 @@ class Writer:
         codes, *spans = map(self.places.whole, node.cache)
         _, images, *extent = node.cache[0].shape
         at, size = f"(view * {images} + k)", math.prod(extent)
-        if spans:
-            yield f"tt_quantize({codes} + {at} * {size}, {spans[0]} + {at} * 2, frozen, {size});"
-        else:
-            yield f"tt_copy_codes({codes} + {at} * {size}, frozen, {size});"
+        kernel, ranges = ("tt_quantize", f"{spans[0]} + {at} * 2, ") if spans else ("tt_copy_codes", "")
+        yield f"{kernel}({codes} + {at} * {size}, {ranges}frozen, {size});"
 
-    def call(self, node: Call, around: Repeat | None, output: View | None) -> Iterator[str]:
+    def call(self, node: Call, around: Repeat | None) -> Iterator[str]:
         kernel, first = node.kernel, node.args[0]
         if kernel in WITHOUT or (kernel in OVER_FLASH and isinstance(first, Weight | Bias | LayerArray)):
             return  # trained parameters lie over the weights: nothing is written there
@@ -252,6 +235,7 @@ class Writer:
             arrays = f"tt_hard, {self.places.array(residual)}, {self.places.array(loss)}"
             yield f"tt_hardest({arrays}, {queries}, {keep}, {residual.extent[1]});"
         else:
+            output = around and self.left_by(around.body)
             yield c_call(Line(node, self.places, None, output, self.counts()))
 
     def labels(self, node: Call, around: Repeat | None) -> Iterator[str]:

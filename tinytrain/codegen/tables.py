@@ -26,7 +26,6 @@ from tinytrain.heads.out_of_distribution import LOST, SCALE, UNSURE
 from tinytrain.heads.registry import find_head
 from tinytrain.network.network import Network, frozen_bytes
 from tinytrain.plan.costs import single_pass
-from tinytrain.program.trained_arrays import slots
 
 
 def c_network(network: Network) -> str:
@@ -89,7 +88,7 @@ def c_draws(device: Device, draws: Draws) -> str:
 
 
 def _draws(device: Device, draws: Draws) -> Iterator[str]:
-    every = slots(device.network, device.recipe)
+    every = device.slots
     yield comment(
         f"What is drawn at random, with seed {draws.seed}, and learning rates. Written by tinytrain emit."
     )
@@ -128,7 +127,7 @@ def c_plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> str:
 def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterator[str]:
     network, recipe, training = device.network, device.recipe, device.training
     height, width, channels = network.input.shape
-    every = slots(network, recipe)
+    every = device.slots
     weights = [s for s in every if s.part == "weight"]
     chosen = [(f"channels of {s.layer}", len(s.channels)) for s in weights]
     chosen += [(f"inputs of {s.layer}", len(s.inputs)) for s in weights if s.inputs is not None]
