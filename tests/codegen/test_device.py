@@ -141,7 +141,7 @@ def test_a_name_that_looks_like_a_part_of_the_header_breaks_nothing(tmp_path):
     """The device writes its texts into the header: behind the names, whatever they are."""
     names = ("img" + "0" * 64, '"temperature":1.000000e+00,"limit":{"scale":', '"file_sha256":"' + "0" * 64)
     device = device_of(replace(NETWORK, name=names[1]), plan_of(NETWORK, 3, 2, "cosine", 60_000, steps=2))
-    text = c_delta_table(device, names)
+    text = "\n".join(c_delta_table(device, names))
     found = re.search(r"tt_delta_header\[\d+\] = \{(.*?)\}", text, re.S)[1]
     header = bytes(map(int, found.split(",")))
     sum_at = int(re.search(r"tt_delta_sum_at = (\d+)u", text)[1])

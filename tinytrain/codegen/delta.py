@@ -25,11 +25,8 @@ NUMBER = "1.000000e+00"  # in place of what is known of the head
 FACTS = {"temperature": NUMBER, "left_out": NUMBER, "scale": NUMBER, "least": f" {NUMBER}"}  # one has a sign
 
 
-def c_delta_table(device: Device, class_names: tuple[str, ...]) -> str:
-    return "\n".join(_lines(device, class_names))
-
-
-def _lines(device: Device, class_names: tuple[str, ...]) -> Iterator[str]:
+def c_delta_table(device: Device, class_names: tuple[str, ...]) -> Iterator[str]:
+    """delta_table.c."""
     # In the order of `encode`: the widest numbers first.
     parts = sorted(_parts(device), key=lambda part: (-DTYPES[part[1]].itemsize, part[0]))
     header, at = _header(device, class_names)

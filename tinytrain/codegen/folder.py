@@ -47,22 +47,23 @@ includes=tinytrain.h
 
 def files_of(device: Device, draws: Draws, class_names: tuple[str, ...]) -> dict[str, str]:
     """All files by their names in the folder but for `EXAMPLES`, which `c_examples` gives."""
-    others = {*HEADS.values(), *ONLY["float32" if device.int8 else "int8"]}
-    library = {p.name: p.read_text() for p in sorted(SOURCES.iterdir()) if p.name not in others} | {
-        "adapt.c": c_adapt(device),
+    made = {
         "delta_table.c": c_delta_table(device, class_names),
         "draws.c": c_draws(device, draws),
-        "head_result.c": (SOURCES / HEADS[device.recipe.head]).read_text(),
         "network.c": c_int8_network(device) if device.int8 else c_network(device.network),
         "plan.h": c_plan(device, draws, class_names),
     }
+    others = {*HEADS.values(), *ONLY["float32" if device.int8 else "int8"]}
+    library = {p.name: p.read_text() for p in sorted(SOURCES.iterdir()) if p.name not in others}
+    library |= {name: "\n".join(lines) for name, lines in made.items()}
+    library |= {
+        "adapt.c": c_adapt(device),
+        "head_result.c": (SOURCES / HEADS[device.recipe.head]).read_text(),
+    }
     around = {str(p.relative_to(PROJECT)): p.read_text() for p in sorted(PROJECT.rglob("*")) if p.is_file()}
+    sizes = {name: getattr(device, name) for name in ("ways", "shots", "arena")}
     around["library.properties"] = PROPERTIES.format(
-        version=__version__,
-        network=device.network.name,
-        ways=device.ways,
-        shots=device.shots,
-        arena=device.arena,
+        version=__version__, network=device.network.name, **sizes
     )
     end = {".c": '\n#include "end.h"\n'}
     return around | {f"src/{name}": text + end.get(name[-2:], "") for name, text in library.items()}

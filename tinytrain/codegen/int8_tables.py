@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tinytrain.codegen.device import Device
-from tinytrain.codegen.text import array, by, comment
+from tinytrain.codegen.text import array, by, comment, table
 from tinytrain.network.network import Network
 from tinytrain.network.quantisation import input_codes
 from tinytrain.program.autodiff.int8_ops import is_turned
@@ -20,11 +20,7 @@ ORDER = (*ALWAYS, *SLOPES, *TRAINED, *STEPS)  # as the fields of tt_weights
 BYTES = {"int32_t": 4, "uint8_t": 1, "float": 4}
 
 
-def c_int8_network(device: Device) -> str:
-    return "\n".join(_lines(device))
-
-
-def _lines(device: Device) -> Iterator[str]:
+def c_int8_network(device: Device) -> Iterator[str]:
     network, working = device.network, Int8Copy(device.network)
     yield comment(
         f"Codes of {network.name}, digest {network.digest[:16]}, in int8. Written by tinytrain emit."
@@ -44,11 +40,8 @@ def _lines(device: Device) -> Iterator[str]:
         fields = ", ".join(f"{arrays[name][1]}_{i}" if name in arrays else "NULL" for name in ORDER)
         given, zero = _zeros(network, i)
         sizes = f"{layer.fan_in}, {layer.cout}, {given}, {zero}, {int(not is_turned(network, i))}"
-        entries.append(f"    {{codes_{i}, {fields}, {sizes}}},")
-    yield "const tt_weights tt_kept[TT_LAYERS] = {"
-    yield from entries
-    yield "};"
-    yield ""
+        entries.append(f"{{codes_{i}, {fields}, {sizes}}}")
+    yield from table("const tt_weights tt_kept[TT_LAYERS]", entries)
 
 
 def _arrays(device: Device, i: int) -> dict[str, tuple[str, str]]:

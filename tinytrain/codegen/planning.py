@@ -30,18 +30,16 @@ class Emitted:
 
     def to_json(self) -> dict:
         """The facts that ``tinytrain emit --json`` prints."""
-        network, recipe = self.device.network, self.plan.recipe
+        device, recipe, layers = self.device, self.plan.recipe, self.device.network.all_layers
         return {
-            "backbone": network.name,
+            "backbone": device.network.name,
             "policy": self.plan.policy,
-            "classes": self.device.ways,
-            "shots": self.device.shots,
-            "arena": self.device.arena,
-            "flash": flash_bytes(self.device),
+            "classes": device.ways,
+            "shots": device.shots,
+            "arena": device.arena,
+            "flash": flash_bytes(device),
             "steps": recipe.n_steps,
-            "channels": {
-                network.all_layers[u.layer].name: len(u.channels) for u in recipe.updates if u.channels
-            },
+            "channels": {layers[u.layer].name: len(u.channels) for u in recipe.updates if u.channels},
             "quotas": bool(recipe.measured),
             "out": self.folder,
             "files": list(self.files),

@@ -11,7 +11,7 @@ from tinytrain.codegen.draws import Draws
 from tinytrain.codegen.int8_tables import int8_bytes
 from tinytrain.codegen.placed import Placed
 from tinytrain.codegen.places import Places
-from tinytrain.codegen.text import array, by, comment, name_of, number
+from tinytrain.codegen.text import array, by, comment, name_of, number, table
 from tinytrain.episode.augment import Augmentation
 from tinytrain.guard.guard import (
     LAST_FRACTION,
@@ -28,31 +28,26 @@ from tinytrain.network.network import Network, frozen_bytes
 from tinytrain.plan.costs import single_pass
 
 
-def c_network(network: Network) -> str:
+def c_network(network: Network) -> Iterator[str]:
     """Weights, scales and biases of a float32 plan in constant arrays: flash."""
-    lines = [
-        comment(f"Weights of {network.name}, digest {network.digest[:16]}. Written by tinytrain emit."),
-        '#include "internal.h"',
-        "",
-        array("const float tt_mean", np.array(network.input.mean, np.float32)),
-        array("const float tt_scale", np.array(network.input.scale, np.float32)),
-    ]
+    yield comment(f"Weights of {network.name}, digest {network.digest[:16]}. Written by tinytrain emit.")
+    yield '#include "internal.h"'
+    yield ""
+    yield array("const float tt_mean", np.array(network.input.mean, np.float32))
+    yield array("const float tt_scale", np.array(network.input.scale, np.float32))
     entries = []
     for i, layer in enumerate(network.layers):
-        weight, scale, bias = network.weights[i], network.scales[i], network.biases[i]
+        weight, scale = network.weights[i], network.scales[i]
         said = f"layer {i}, {layer.name}: {layer.kind}, {by(weight.shape)}, {layer.kernel} x {layer.kernel}"
         if scale is not None:
-            lines.append(array(f"static const int8_t codes_{i}", weight, said))
-            lines.append(array(f"static const float scales_{i}", scale))
+            yield array(f"static const int8_t codes_{i}", weight, said)
+            yield array(f"static const float scales_{i}", scale)
         else:
-            lines.append(array(f"static const float values_{i}", weight, said))
-        lines.append(array(f"static const float bias_{i}", bias))
-        parts = (
-            f"codes_{i}, scales_{i}, NULL" if scale is not None else f"NULL, NULL, values_{i}",
-            f"bias_{i}",
-        )
-        entries.append(f"    {{{', '.join(parts)}, {layer.fan_in}, {layer.cout}}},")
-    return "\n".join([*lines, "const tt_weights tt_kept[TT_LAYERS] = {", *entries, "};", ""])
+            yield array(f"static const float values_{i}", weight, said)
+        yield array(f"static const float bias_{i}", network.biases[i])
+        values = f"NULL, NULL, values_{i}" if scale is None else f"codes_{i}, scales_{i}, NULL"
+        entries.append(f"{{{values}, bias_{i}, {layer.fan_in}, {layer.cout}}}")
+    yield from table("const tt_weights tt_kept[TT_LAYERS]", entries)
 
 
 def flash_bytes(device: Device) -> int:
@@ -76,18 +71,11 @@ def _views(name: str, size: str, views: list[list[Augmentation]]) -> Iterator[st
 
 
 def _table(declaration: str, values: np.ndarray) -> Iterator[str]:
-    yield f"const {declaration} = {{"
-    for row in values:
-        yield f"    {{{', '.join(map(number, row))}}},"
-    yield "};"
-    yield ""
+    return table(f"const {declaration}", (f"{{{', '.join(map(number, row))}}}" for row in values))
 
 
-def c_draws(device: Device, draws: Draws) -> str:
-    return "\n".join(_draws(device, draws))
-
-
-def _draws(device: Device, draws: Draws) -> Iterator[str]:
+def c_draws(device: Device, draws: Draws) -> Iterator[str]:
+    """draws.c: what is drawn at random, and learning rates."""
     every = device.slots
     yield comment(
         f"What is drawn at random, with seed {draws.seed}, and learning rates. Written by tinytrain emit."
@@ -96,10 +84,7 @@ def _draws(device: Device, draws: Draws) -> Iterator[str]:
     yield ""
     yield comment("cosine, sine, brightness, saturation, contrast, down, right, flip of each image")
     if draws.probe:
-        yield "const tt_augmentation tt_probe_views[TT_SUPPORT] = {"
-        yield from (f"    {_augmentation(a)}," for a in draws.probe)
-        yield "};"
-        yield ""
+        yield from table("const tt_augmentation tt_probe_views[TT_SUPPORT]", map(_augmentation, draws.probe))
     yield from _views("tt_views", "TT_VIEWS", draws.views)
     yield from _views("tt_head_views", "TT_HEAD_VIEWS", draws.head)
     yield comment("by step: images that it looks at, and views of them that are its pseudo-queries")
@@ -119,12 +104,8 @@ def _draws(device: Device, draws: Draws) -> Iterator[str]:
     yield array("const int32_t tt_starts", np.array(starts, np.int32))
 
 
-def c_plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> str:
+def c_plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterator[str]:
     """plan.h: every size, and the memory map."""
-    return "\n".join(_plan(device, draws, class_names)) + "\n"
-
-
-def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterator[str]:
     network, recipe, training = device.network, device.recipe, device.training
     height, width, channels = network.input.shape
     every = device.slots
@@ -194,6 +175,7 @@ def _plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterato
     if device.probe:
         yield from _map(device.probe, "Fisher scoring, before it")
     yield "#endif"
+    yield ""
 
 
 def _map(program: Placed, what: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -37,6 +37,14 @@ def array(declaration: str, values: np.ndarray, note: str = "") -> str:
     """A definition of all `values`, flat."""
     said = f"{comment(note)}\n" if note else ""
     return f"{said}{declaration}[{values.size}] = {{\n{rows(map(number, values.reshape(-1)))}\n}};\n"
+
+
+def table(declaration: str, entries: Iterable[str]) -> Iterator[str]:
+    """Lines of a definition of an array with an entry in each line."""
+    yield f"{declaration} = {{"
+    yield from (f"    {entry}," for entry in entries)
+    yield "};"
+    yield ""
 
 
 def by(extent: Iterable[int]) -> str:
