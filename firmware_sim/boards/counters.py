@@ -6,6 +6,7 @@ once each. What the engine does in numpy itself (copying features, averaging pro
 and is not in it.
 """
 
+import operator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from tinytrain.program.signatures import KERNELS
 
 
-@dataclass
+@dataclass(frozen=True)
 class Count:
     """Calls of one kernel in one stage, with their multiply-accumulates and bytes."""
 
@@ -26,12 +27,8 @@ class Count:
     def macs(self) -> int:
         return self.network_macs + self.other_macs
 
-    def __iadd__(self, other: "Count") -> "Count":
-        self.calls += other.calls
-        self.network_macs += other.network_macs
-        self.other_macs += other.other_macs
-        self.bytes += other.bytes
-        return self
+    def __add__(self, other: "Count") -> "Count":
+        return Count(*map(operator.add, vars(self).values(), vars(other).values()))
 
 
 class Tally:
@@ -42,23 +39,17 @@ class Tally:
         self._open: dict[str, Count] = {}
 
     def add(self, kernel: str, args: tuple) -> None:
-        count = self._open.setdefault(kernel, Count())
-        count.calls += 1
-        count.bytes += sum(a.nbytes for a in args if isinstance(a, np.ndarray))
-        shapes = [a.shape for a in args[: len(KERNELS[kernel].arrays)]]
-        count.network_macs += KERNELS[kernel].macs(shapes)
-        count.other_macs += KERNELS[kernel].head_macs(shapes)
+        signature = KERNELS[kernel]
+        shapes = [a.shape for a in args[: len(signature.arrays)]]
+        nbytes = sum(a.nbytes for a in args if isinstance(a, np.ndarray))
+        count = Count(1, signature.macs(shapes), signature.head_macs(shapes), nbytes)
+        self._open[kernel] = self._open.get(kernel, Count()) + count
 
     def end_stage(self, name: str) -> None:
         stage = self.stages.setdefault(name, {})
-        for kernel, count in self._open.items():
-            stage.setdefault(kernel, Count())
-            stage[kernel] += count
+        stage |= {kernel: stage.get(kernel, Count()) + count for kernel, count in self._open.items()}
         self._open = {}
 
     def total(self, stage: str) -> Count:
         """Sum over the kernels of a stage; zero for one that never was."""
-        count = Count()
-        for part in self.stages.get(stage, {}).values():
-            count += part
-        return count
+        return sum(self.stages.get(stage, {}).values(), Count())

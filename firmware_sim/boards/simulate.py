@@ -92,9 +92,7 @@ def room(has: int, needs: int) -> dict[str, int]:
 def _costs(board: Board, device: SimulatedDevice, report: Report, worn: dict) -> dict:
     tally, planned = device.tally, report.to_json()
     stages = {name: tally.total(name) for name in ADAPTATION if tally.stages.get(name)}
-    total = Count()
-    for count in stages.values():
-        total += count
+    total = sum(stages.values(), Count())
     time = seconds_by_stage(tally, board)
     joules = sum(time.values()) * board.speed.watts.value
     facts = {

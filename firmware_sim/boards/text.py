@@ -1,8 +1,11 @@
 """A simulation, and the table of boards, for people."""
 
+from collections.abc import Iterator
+
 from tinytrain.base.units import format_bytes, format_count
 
 LABEL = 12  # width of the column of labels
+Lines = Iterator[tuple[str, str]]  # label and text
 PARTS = {"ram": "RAM", "flash": "flash"}
 
 
@@ -18,87 +21,59 @@ def render_simulation(facts: dict) -> str:
     return "\n".join(shown)
 
 
-def _header(facts: dict) -> list[tuple[str, str]]:
+def _header(facts: dict) -> Lines:
     board, e = facts["board"], facts["episode"]
     clock = board["figures"]["clock_mhz"]["value"]
-    return [
-        ("board", f"{board['title']}, {board['core']} at {clock:g} MHz"),
-        ("backbone", f"{facts['backbone']}, policy {facts['policy']}"),
-        ("images", f"{e['source']}, {e['n_support']} to adapt to"),
-    ]
+    yield "board", f"{board['title']}, {board['core']} at {clock:g} MHz"
+    yield "backbone", f"{facts['backbone']}, policy {facts['policy']}"
+    yield "images", f"{e['source']}, {e['n_support']} to adapt to"
 
 
-def _verdict(facts: dict) -> list[tuple[str, str]]:
+def _verdict(facts: dict) -> Lines:
     if facts["fits"]:
-        return [("fits", "yes, in RAM and flash")]
-    missing = [
-        f"{facts[part]['missing']:,} bytes of {name} are missing"
-        for part, name in PARTS.items()
-        if facts[part] and facts[part]["missing"]
-    ]
-    lines = [("fits", f"NO: {' and '.join(missing)}")]
-    remedies = facts["remedies"] or ["nothing known: a smaller network or a larger board is needed"]
-    return [*lines, *(("would fit", text) for text in remedies)]
+        yield "fits", "yes, in RAM and flash"
+        return
+    lacks = {name: facts[part]["missing"] for part, name in PARTS.items() if facts[part]}
+    missing = [f"{count:,} bytes of {name} are missing" for name, count in lacks.items() if count]
+    yield "fits", f"NO: {' and '.join(missing)}"
+    for text in facts["remedies"] or ["nothing known: a smaller network or a larger board is needed"]:
+        yield "would fit", text
 
 
-def _memory(facts: dict) -> list[tuple[str, str]]:
-    ram, flash, lines = facts["ram"], facts["flash"], []
+def _memory(facts: dict) -> Lines:
+    ram, flash = facts["ram"], facts["flash"]
     capped = facts["budget"] > ram["has"]
     note = f", which caps the budget of {facts['budget']:,}" if capped else ""
-    lines.append(("RAM", f"arena {ram['needs']:,} of {ram['has']:,} bytes{note}"))
+    yield "RAM", f"arena {ram['needs']:,} of {ram['has']:,} bytes{note}"
     if flash:
-        lines.append(
-            (
-                "flash",
-                f"{flash['needs']:,} of {flash['has']:,} bytes: network {flash['weights']:,}, two slots for"
-                f" deltas {flash['slots']:,}",
-            )
-        )
-        lines.append(
-            (
-                "flash",
-                f"not in it: {format_bytes(facts['support_images'])} of images to adapt to",
-            )
-        )
-    return lines
+        what = f"network {flash['weights']:,}, two slots for deltas {flash['slots']:,}"
+        yield "flash", f"{flash['needs']:,} of {flash['has']:,} bytes: {what}"
+        yield "flash", f"not in it: {format_bytes(facts['support_images'])} of images to adapt to"
 
 
-def _counted(facts: dict) -> list[tuple[str, str]]:
+def _counted(facts: dict) -> Lines:
     c, a = facts["counted"], facts["accuracy"]
-    lines = []
     if a["n_query"]:
-        lines.append(("accuracy", f"{a['before']:.1%} -> {a['after']:.1%} on {a['n_query']} images"))
+        yield "accuracy", f"{a['before']:.1%} -> {a['after']:.1%} on {a['n_query']} images"
     same = "as planned" if c["network_macs"] == c["planned_network_macs"] else "NOT AS PLANNED"
-    lines += [
-        (
-            "counted",
-            f"{format_count(c['network_macs'])} MACs of the network ({same}),"
-            f" {format_count(c['other_macs'])} of loss and head",
-        ),
-        ("counted", f"{format_bytes(c['bytes'])} read and written in {c['calls']:,} kernel calls"),
-        ("canaries", f"{facts['canaries']:,} looked at, all of them whole"),
-    ]
-    return lines
+    others = f"{format_count(c['other_macs'])} of loss and head"
+    yield "counted", f"{format_count(c['network_macs'])} MACs of the network ({same}), {others}"
+    yield "counted", f"{format_bytes(c['bytes'])} read and written in {c['calls']:,} kernel calls"
+    yield "canaries", f"{facts['canaries']:,} looked at, all of them whole"
 
 
-def _costs(facts: dict) -> list[tuple[str, str]]:
+def _costs(facts: dict) -> Lines:
     stages = ", ".join(f"{name} {three_digits(value)}" for name, value in facts["seconds"]["stages"].items())
     w, fraction = facts["wear"], facts["battery"]["share"]
-    return [
-        ("time", f"{_band(facts['seconds'], 's')}: {stages}"),
-        ("energy", _band(facts["joules"], "J")),
-        (
-            "battery",
-            f"{fraction['estimate']:.2%} ({fraction['low']:.2%} to {fraction['high']:.2%}) of"
-            f" {facts['battery']['watt_hours']:g} Wh per adaptation",
-        ),
-        (
-            "flash wear",
-            f"{w['writes_per_adaptation']['deltas']:g} delta of {w['delta_bytes']:,} bytes and"
-            f" {w['writes_per_adaptation']['records']:g} records written per adaptation:"
-            f" {w['adaptations_until_worn']:,} adaptations until worn ({w['erase_cycles']:,} cycles)",
-        ),
-    ]
+    low, high = f"{fraction['low']:.2%}", f"{fraction['high']:.2%}"
+    hours = f"{facts['battery']['watt_hours']:g} Wh per adaptation"
+    writes = w["writes_per_adaptation"]
+    deltas = f"{writes['deltas']:g} delta of {w['delta_bytes']:,} bytes and {writes['records']:g} records"
+    worn = f"{w['adaptations_until_worn']:,} adaptations until worn ({w['erase_cycles']:,} cycles)"
+    yield "time", f"{_band(facts['seconds'], 's')}: {stages}"
+    yield "energy", _band(facts["joules"], "J")
+    yield "battery", f"{fraction['estimate']:.2%} ({low} to {high}) of {hours}"
+    yield "flash wear", f"{deltas} written per adaptation: {worn}"
 
 
 def _band(value: dict, unit: str) -> str:
@@ -115,17 +90,13 @@ def three_digits(value: float) -> str:
     return f"{float(f'{value:.3g}'):,g}"
 
 
-def _model(facts: dict) -> list[tuple[str, str]]:
+def _model(facts: dict) -> Lines:
     value = {name: figure["value"] for name, figure in facts["board"]["figures"].items()}
-    rates = (
-        f"{value['macs_per_cycle']:g} MACs and {value['bytes_per_cycle']:g} bytes per cycle,"
-        f" {value['call_seconds']:g} s per call, {value['watts']:g} W"
-    )
-    return [
-        ("model", "UNCALIBRATED: no board was measured; half to twice the estimate is the band to expect"),
-        ("model", facts["model"]["statement"]),
-        ("model", f"{rates}; assumed, without a document: {', '.join(facts['model']['assumed'])}"),
-    ]
+    rates = f"{value['macs_per_cycle']:g} MACs and {value['bytes_per_cycle']:g} bytes per cycle"
+    costs = f"{value['call_seconds']:g} s per call, {value['watts']:g} W"
+    yield "model", "UNCALIBRATED: no board was measured; half to twice the estimate is the band to expect"
+    yield "model", facts["model"]["statement"]
+    yield "model", f"{rates}, {costs}; assumed, without a document: {', '.join(facts['model']['assumed'])}"
 
 
 def render_boards(rows: list[dict]) -> str:

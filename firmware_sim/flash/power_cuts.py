@@ -34,30 +34,25 @@ class Images:
         return len(self._found)
 
 
-def _chains(pending: tuple[Change, ...]) -> list[list[int]]:
-    """Positions of what an ordered layout changes in order: the names, and the content of each file."""
+def _chains(layout: Layout, pending: tuple[Change, ...]) -> list[list[int]]:
+    """Positions of changes that come in order: all of the names, and of the content of each file, or none."""
     chains: dict[object, list[int]] = {}
     for position, change in enumerate(pending):
-        chains.setdefault("names" if isinstance(change, Names) else change.number, []).append(position)
+        of = "names" if isinstance(change, Names) else change.number
+        chains.setdefault(of if layout.ordered else f"alone {position}", []).append(position)
     return list(chains.values())
 
 
 def subset_count(layout: Layout, pending: tuple[Change, ...]) -> int:
-    if layout.ordered:
-        return math.prod(len(chain) + 1 for chain in _chains(pending))
-    return 2 ** len(pending)
+    return math.prod(len(chain) + 1 for chain in _chains(layout, pending))
 
 
 def subsets(layout: Layout, pending: tuple[Change, ...]) -> Iterator[list[Change]]:
     """Every subset of `pending` that the layout allows, in order."""
-    if layout.ordered:
-        chains = _chains(pending)
-        for lengths in itertools.product(*(range(len(chain) + 1) for chain in chains)):
-            kept = {p for chain, length in zip(chains, lengths, strict=True) for p in chain[:length]}
-            yield [change for p, change in enumerate(pending) if p in kept]
-        return
-    for mask in range(2 ** len(pending)):
-        yield [change for p, change in enumerate(pending) if mask >> p & 1]
+    chains = _chains(layout, pending)
+    for lengths in itertools.product(*(range(len(chain) + 1) for chain in chains)):
+        kept = {p for chain, length in zip(chains, lengths, strict=True) for p in chain[:length]}
+        yield [change for p, change in enumerate(pending) if p in kept]
 
 
 def some_subsets(layout: Layout, pending: tuple[Change, ...]) -> Iterator[list[Change]]:
@@ -65,7 +60,7 @@ def some_subsets(layout: Layout, pending: tuple[Change, ...]) -> Iterator[list[C
 
     Everything up to a moment, content without names and the reverse, one or two alone, all but one or two.
     """
-    chains = _chains(pending) if layout.ordered else [[position] for position in range(len(pending))]
+    chains = _chains(layout, pending)
     everything = frozenset(range(len(pending)))
     content = frozenset(p for p in everything if isinstance(pending[p], Content))
     few = [frozenset(c) for n in (1, 2) for c in itertools.combinations(sorted(everything), n)]
