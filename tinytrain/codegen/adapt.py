@@ -6,8 +6,8 @@ import numpy as np
 
 from tinytrain.codegen.device import Device
 from tinytrain.codegen.places import Places
-from tinytrain.codegen.stages import Writer
-from tinytrain.codegen.text import array, comment, name_of
+from tinytrain.codegen.stages import INDENT, Writer
+from tinytrain.codegen.text import array, comment, function, name_of
 
 HEADING = """\
 /* The program of an adaptation: passes as straight code, stages as loops. Written by tinytrain emit. */
@@ -25,6 +25,7 @@ static tt_item tt_shown_item(uint32_t k)
     return (tt_item){{(int16_t)({view}), tt_shown[tt_step - 1][k]}};
 }}
 """
+CHOOSE = "void tt_choose_channels(void)"
 SHOW = """
 /* Let the pass read a view of an image: as it is, or changed. */
 static void {prefix}_show(const tt_unit *u, tt_item item)
@@ -80,9 +81,12 @@ def _lines(device: Device, constants: dict) -> Iterator[str]:
         probe = Writer(Places(device.probe, constants))
         yield comment("---- Fisher information ----")
         yield from _program(probe, whole, "&tt_probe_views[item.image]")
-        yield from _choice(device, probe)
+        yield comment("As many channels of each layer as planned, those with the most Fisher information.")
+        yield from function(CHOOSE, _choice(device, probe))
     else:
-        yield from _planned(device)
+        named = {f"channels of {u.layer}": u.channels for u in device.recipe.updates if u.channels}
+        yield comment("The channels that the plan names.")
+        yield from function(CHOOSE, _copied(named | _inputs(device)))
     yield comment("---- Training ----")
     yield from _program(train, whole, OF_VIEW)
     names = {name: f"train_unit_{name_of(name).lower()}" for name in device.training.units}
@@ -116,26 +120,12 @@ def _changes(device: Device, writer: Writer) -> Iterator[str]:
         yield f"    {{{values['weight']}, {chosen}, {values['bias']}, {some}}}, {said}"
     yield "};"
     yield ""
-    yield "void tt_use_changes(int on)"
-    yield "{"
-    yield "    for (uint32_t i = 0; i < TT_LAYERS; i++)"
-    yield "        tt_layers[i] = (tt_layer){&tt_kept[i], NULL};"
-    yield "    if (!on)"
-    yield "        return;"
-    for k, layer in enumerate(layers):
-        yield f"    tt_layers[{layer}].change = &tt_changes[{k}];"
-    yield "}"
-    yield ""
-
-
-def _planned(device: Device) -> Iterator[str]:
-    yield comment("The channels that the plan names.")
-    yield "void tt_choose_channels(void)"
-    yield "{"
-    named = {f"channels of {u.layer}": u.channels for u in device.recipe.updates if u.channels}
-    yield from _copied(named | _inputs(device))
-    yield "}"
-    yield ""
+    all_kept = (
+        "for (uint32_t i = 0; i < TT_LAYERS; i++)",
+        f"{INDENT}tt_layers[i] = (tt_layer){{&tt_kept[i], NULL}};",
+    )
+    changed = (f"tt_layers[{layer}].change = &tt_changes[{k}];" for k, layer in enumerate(layers))
+    yield from function("void tt_use_changes(int on)", (*all_kept, "if (!on)", f"{INDENT}return;", *changed))
 
 
 def _inputs(device: Device) -> dict[str, tuple[int, ...]]:
@@ -147,23 +137,19 @@ def _copied(named: dict[str, tuple[int, ...]]) -> Iterator[str]:
     """Indices that the plan names to where all of them lie."""
     names = {name_of(name): indices for name, indices in named.items()}
     for name, indices in names.items():
-        yield array(f"    static const int32_t {name.lower()}", np.array(sorted(indices)))
+        yield array(f"static const int32_t {name.lower()}", np.array(sorted(indices)))
     for name in names:
-        yield f"    memcpy(tt_channels + {name}, {name.lower()}, sizeof {name.lower()});"
+        yield f"memcpy(tt_channels + {name}, {name.lower()}, sizeof {name.lower()});"
 
 
 def _choice(device: Device, probe: Writer) -> Iterator[str]:
-    yield comment("As many channels of each layer as planned, those with the most Fisher information.")
-    yield "void tt_choose_channels(void)"
-    yield "{"
+    """As many channels of each layer as planned, those with the most Fisher information."""
     yield from _copied(_inputs(device))
     for layer, wanted in ((u.layer, len(u.channels)) for u in device.recipe.updates if u.channels):
         count, chosen = device.network.all_layers[layer].cout, probe.places.channels(layer)
         at = probe.places.whole(device.probe.buffers[f"fisher {layer}"])
-        yield f"    for (uint32_t c = 0; c < {count}; c++)"
-        yield f"        ({at})[c] /= (float)TT_SUPPORT;"
-        yield f'    tt_trace("fisher {layer}", {at}, {4 * count});'
-        yield f"    tt_most({chosen}, {at}, {count}, {wanted});"
-        yield f'    tt_trace("channels {layer}", {chosen}, {4 * wanted});'
-    yield "}"
-    yield ""
+        yield f"for (uint32_t c = 0; c < {count}; c++)"
+        yield f"{INDENT}({at})[c] /= (float)TT_SUPPORT;"
+        yield f'tt_trace("fisher {layer}", {at}, {4 * count});'
+        yield f"tt_most({chosen}, {at}, {count}, {wanted});"
+        yield f'tt_trace("channels {layer}", {chosen}, {4 * wanted});'

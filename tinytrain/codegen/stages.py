@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tinytrain.codegen.kernel_calls import Line, c_call
 from tinytrain.codegen.placed import Placed
 from tinytrain.codegen.places import C_TYPES, Places
-from tinytrain.codegen.text import comment, name_of
+from tinytrain.codegen.text import comment, function, name_of
 from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import Bias, Call, LayerArray, Segment, View, Weight
 from tinytrain.program.program import Program
@@ -102,14 +102,9 @@ class Writer:
             kind = f"static {C_TYPES[segment.outputs[0].dtype]} *" if segment.outputs else "static void "
             macs = f"{len(segment.calls)} calls, {segment.all_macs:,} MACs"
             yield comment(f"{segment.name}: {macs}, {segment.nbytes:,} bytes of workspace")
-            yield f"{kind}{function_of(segment, self.program)}(const tt_unit *u)"
-            yield "{"
-            for call in segment.calls:
-                yield f"{INDENT}{c_call(Line(call, self.places, segment))}"
-            if segment.outputs:
-                yield f"{INDENT}return {self.places.array(segment.outputs[0], segment)};"
-            yield "}"
-            yield ""
+            body = [c_call(Line(call, self.places, segment)) for call in segment.calls]
+            body += [f"return {self.places.array(view, segment)};" for view in segment.outputs]
+            yield from function(f"{kind}{function_of(segment, self.program)}(const tt_unit *u)", body)
 
     # ---- loading --------------------------------------------------------------------------------
 
@@ -119,22 +114,22 @@ class Writer:
         features = self.program.externals["features"]
         size, copied = math.prod(features.shape), COPIES[features.dtype]
         yield comment(f"Features of one item, {size:,} numbers: from the cache, or computed.")
-        yield f"static void {self.prefix}_load(const tt_unit *u, tt_item item)"
-        yield "{"
+        body = self.loaded(load, size, copied)
+        yield from function(f"static void {self.prefix}_load(const tt_unit *u, tt_item item)", body)
+
+    def loaded(self, load: Load, size: int, copied: str) -> Iterator[str]:
         if load.cache:
             codes, *spans = map(self.places.whole, load.cache)
             sets, images = load.cache[0].shape[:2]
-            yield f"{INDENT}if (item.view >= 0 && item.view < {sets}) {{"
-            yield f"{INDENT * 2}uint32_t at = (uint32_t)item.view * {images} + item.image;"
+            yield f"if (item.view >= 0 && item.view < {sets}) {{"
+            yield f"{INDENT}uint32_t at = (uint32_t)item.view * {images} + item.image;"
             kernel, ranges = ("tt_dequantize", f"{spans[0]} + at * 2, ") if spans else (copied, "")
-            yield f"{INDENT * 2}{kernel}(u->features, {codes} + at * {size}, {ranges}{size});"
-            yield f"{INDENT * 2}return;"
-            yield f"{INDENT}}}"
+            yield f"{INDENT}{kernel}(u->features, {codes} + at * {size}, {ranges}{size});"
+            yield f"{INDENT}return;"
+            yield "}"
         if load.computed:
-            yield f"{INDENT}{self.prefix}_show(u, item);"
-            yield f"{INDENT}{copied}(u->features, {self.prefix}_prefix(u), {size});"
-        yield "}"
-        yield ""
+            yield f"{self.prefix}_show(u, item);"
+            yield f"{copied}(u->features, {self.prefix}_prefix(u), {size});"
 
     # ---- stages ---------------------------------------------------------------------------------
 
@@ -146,12 +141,8 @@ class Writer:
     def c_stage(self, stage: Stage) -> Iterator[str]:
         times = f", {stage.times} times" if stage.times > 1 else ""
         yield comment(f"{stage.name}: tick {stage.tick}{times}")
-        yield f"void tt_{self.prefix}_stage_{name_of(stage.name).lower()}(void)"
-        yield "{"
-        for node in stage.body:
-            yield from (f"{INDENT}{line}" for line in self.node(node, None))
-        yield "}"
-        yield ""
+        body = (line for node in stage.body for line in self.node(node, None))
+        yield from function(f"void tt_{self.prefix}_stage_{name_of(stage.name).lower()}(void)", body)
 
     def node(self, node, around: Repeat | None) -> Iterator[str]:
         """Lines of a node in the body of `around`, or of a stage."""

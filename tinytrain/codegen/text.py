@@ -47,5 +47,14 @@ def table(declaration: str, entries: Iterable[str]) -> Iterator[str]:
     yield ""
 
 
+def function(head: str, body: Iterable[str]) -> Iterator[str]:
+    """Lines of a definition of a function."""
+    yield head
+    yield "{"
+    yield from (f"    {line}" for line in body)
+    yield "}"
+    yield ""
+
+
 def by(extent: Iterable[int]) -> str:
     return " x ".join(map(str, extent))
