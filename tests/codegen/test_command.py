@@ -80,6 +80,7 @@ def test_the_function_writes_the_bytes_of_the_command(size, precision, seed, giv
         own = tmp_path / "c of the function"
         emitted = tinytrain.emit(network, episode, own, limits, policy, seed)
         assert emitted.to_json() == printed | {"out": str(own)}
+        assert len(repr(emitted)) < 200 and f"{emitted.to_json()['arena']:,} bytes" in repr(emitted)
         assert contents(own) == contents(tmp_path / "c")
     assert len(contents(own)) == len(printed["files"])
 

@@ -20,7 +20,7 @@ LAST = {Role.PARAMETERS: PREDICT, Role.BIASES: PREDICT, Role.LEFT_OUT_BEFORE: AF
 GUARD = "room of the guard"  # of three embeddings
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Placed(Program):
     """A program with only the buffers that a device has.
 

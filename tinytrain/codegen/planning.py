@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass, replace
 
-from tinytrain.base.errors import UsageError
+from tinytrain.base.errors import UsageError, one_line
 from tinytrain.codegen.device import Device, device_of, for_one_core
 from tinytrain.codegen.draws import draws_of
 from tinytrain.codegen.folder import EXAMPLES, c_examples, files_of, write_folder
@@ -27,6 +27,10 @@ class Emitted:
     plan: Plan
     device: Device
     files: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        name = one_line(self.device.network.name, 100)
+        return f"<C for {name!r} in {one_line(self.folder, 60)!r}: {self.device.arena:,} bytes of RAM>"
 
     def to_json(self) -> dict:
         """The facts that ``tinytrain emit --json`` prints."""
