@@ -32,7 +32,7 @@ KNOWN = {
     "base/confined.py": "the code of the error that was raised in the other process",
     "cli/commands/adapt.py": "the code of a Reason",
     "cli/commands/common.py": "the code of the error that it words again",
-    "cli/commands/tiers.py": "the code of the error that it words again",
+    "cli/commands/episodes.py": "the code of the error that it words again",
     "episode/decode.py": "the codes of NOT_READ, and that of the error that it words again",
     "kernels/__init__.py": "a warning of the cache, jit-cache",
 }

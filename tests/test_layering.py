@@ -30,7 +30,7 @@ LAYERS["datasets"] = "base episode"
 LAYERS["api"] = f"{LAYERS['pipeline']} pipeline store stream datasets codegen"
 LAYERS["meta"] = f"{LAYERS['pipeline']} pipeline store stream datasets drift"
 LAYERS["firmware_sim"] = f"{LAYERS['meta']} codegen"
-LAYERS["cli"] = f"{LAYERS['meta']} doctor codegen meta firmware_sim"
+LAYERS["cli"] = f"{LAYERS['meta']} doctor codegen meta api firmware_sim"
 
 
 def package_of(module: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from cases import each
 from commandline import tt
 
-from tinytrain.cli import command_line
+from tinytrain.cli.commands.completion import names_of
 from tinytrain.cli.main import COMMANDS, OTHER_WORDS, parser_of
 
 # A flag that most commands have, and one with a value.
@@ -93,5 +93,5 @@ def test_words_of_other_tools_are_no_commands_and_stand_for_one_each():
 
 
 def test_help_of_bench_names_every_matrix_that_is_shipped():
-    names = command_line.known_names()["matrix"]
+    names = names_of("matrix")
     assert len(names) >= 6 and all(name in parser_of("bench")[0].description for name in names)

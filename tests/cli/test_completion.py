@@ -1,14 +1,15 @@
 """The scripts of ``tinytrain completion`` in the shells that they are for."""
 
+import argparse
 import shutil
 import subprocess
 
 import pytest
 
 from tinytrain.backbones.catalogue import NAMES
-from tinytrain.cli.command_line import all_commands, known_names
-from tinytrain.cli.completion import SCRIPTS
-from tinytrain.cli.main import COMMANDS, main
+from tinytrain.cli.commands.completion import NAMES as COMPLETED
+from tinytrain.cli.commands.completion import SCRIPTS, WORDS, completed, names_of
+from tinytrain.cli.main import COMMANDS, main, parser_of
 from tinytrain.firmware_sim.boards.board import load_boards
 from tinytrain.policies.registry import POLICIES
 
@@ -63,7 +64,7 @@ def complete(request, tmp_path_factory):
         pytest.skip(f"{shell} is not installed")
     place = tmp_path_factory.mktemp(shell)
     script = place / "script"
-    script.write_text(SCRIPTS[shell](all_commands()))
+    script.write_text(SCRIPTS[shell])
     (place / "with photos").mkdir()
     (place / "with photos" / "photos").mkdir()
     (place / "with photos" / "my net.safetensors").touch()
@@ -108,17 +109,40 @@ def test_files_and_folders_are_completed_where_they_are_taken(complete):
 
 
 def test_a_value_after_an_equals_sign_is_completed_in_bash(tmp_path):
-    (tmp_path / "script").write_text(SCRIPTS["bash"](all_commands()))
+    (tmp_path / "script").write_text(SCRIPTS["bash"])
     assert in_bash(tmp_path / "script", "tinytrain", "adapt", "--policy", "=", "trad") == ["trady"]
     assert "trady" in in_bash(tmp_path / "script", "tinytrain", "adapt", "--policy", "=")
 
 
+def arguments(parser):
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from arguments(inner)
+
+
 def test_every_list_of_names_completes_an_argument():
-    used = {words for command in all_commands() for a in command.arguments for words in [a.words]}
-    assert set(known_names().values()) <= used
+    taken = {action.dest for name in COMMANDS for action in arguments(parser_of(name)[0])}
+    assert COMPLETED.keys() <= taken and all(map(names_of, COMPLETED))
+
+
+def test_what_no_command_line_begins_with_is_completed_by_nothing():
+    for words in (
+        ["nonsense", ""],
+        ["help", "adapt", ""],
+        ["adapt", "--shots", ""],
+        ["completion", "bash", "x"],
+    ):
+        assert completed(words) == ("-", {}), words
 
 
 @pytest.mark.parametrize("shell", SCRIPTS)
-def test_the_command_prints_the_script(shell, capsys):
+def test_the_command_prints_the_script_or_what_may_come(shell, capsys, monkeypatch):
     assert main(["completion", shell]) == 0
-    assert capsys.readouterr().out == SCRIPTS[shell](all_commands())
+    assert capsys.readouterr().out == SCRIPTS[shell]
+    monkeypatch.setenv(WORDS, "bench\nr\n")
+    assert main(["completion", shell]) == 0
+    kind, *rows = capsys.readouterr().out.splitlines()
+    assert kind == "-" and [row.replace("\t", ":").split(":")[0] for row in rows] == ["run", "report"]
+    assert shell == "bash" or "tables and plots of logs" in rows[1]

@@ -1,15 +1,23 @@
-"""``tinytrain plan`` shows both precisions side by side and says which one is taken."""
+"""``tinytrain plan`` shows both precisions side by side, says which one is taken, and plans each once."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 
 import pytest
+from cases import each
 from commandline import tt
 from int8nets import toy8
 from toyfiles import write_images, write_network
 
+import tinytrain
 from tinytrain.network.file import save_network
 from tinytrain.network.network import Network
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.plan import save_plan
+from tinytrain.planner import candidates
+from tinytrain.planner.planner import Planner
+from tinytrain.runtime import adaptation
 
 ENOUGH, SMALL = "4MB", "12kB"
 
@@ -100,3 +108,67 @@ def test_without_measured_layers_there_is_no_estimate_of_time(compared):
     both, _ = compared("--budget", ENOUGH, "--policy", "none")
     assert both["float32"]["seconds"] is None and both["float32"]["layers"] == 0
     assert both["float32"]["executed"] > 0
+
+
+def without_times(facts: dict) -> dict:
+    rows = {p: {**row, "seconds": None} for p, row in facts["precisions"].items() if isinstance(row, dict)}
+    return {**facts, "precisions": {**facts["precisions"], **rows}}
+
+
+def test_python_plans_what_the_command_plans(place, words, compared, tmp_path):
+    _, shown = compared("--budget", ENOUGH, "--out", tmp_path / "shown.json")
+    found = tinytrain.make_plan(place / "net.safetensors", place / "photos", ENOUGH)
+    made = json.loads(json.dumps({**found.to_json(), "warnings": []}))
+    assert without_times(made) == without_times(shown) and list(made) == list(shown)
+    save_plan(tmp_path / "made.json", found.plan)
+    assert (tmp_path / "made.json").read_bytes() == (tmp_path / "shown.json").read_bytes()
+    report = tinytrain.adapt(place / "net.safetensors", place / "photos", ENOUGH)
+    assert report.plan == found.plan and report.program.nbytes == found.program.nbytes
+    with pytest.raises(tinytrain.base.errors.InputError, match="a plan is to be made by"):
+        tinytrain.make_plan(place / "net.safetensors", place / "photos", policy=found.plan)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """How often planners are made, arenas laid out, and Fisher scoring is compiled and run."""
+    counts = Counter()
+
+    def count(owner, name):
+        wrapped = getattr(owner, name)
+
+        def counting(*arguments, **options):
+            counts[name] += 1
+            return wrapped(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, counting)
+
+    count(Planner, "__init__")
+    count(candidates, "compile_fisher")
+    count(candidates, "training_bytes")
+    count(adaptation, "measure_fisher")
+    return counts
+
+
+def test_a_planner_that_was_made_has_compiled_nothing(counted):
+    """Its precision is found when it is asked for."""
+    planner = Planner(toy8(), TaskShape(6, 3), "tinytrain", Budget(10**6))
+    assert counted == {"__init__": 1} and planner.precision == "float32"
+    assert counted["training_bytes"] > 0
+
+
+@each(
+    "command, options, planners, scorings, probes",
+    [
+        ("plan", (), 2, 2, 3),  # one for each precision; the advice names what a single layer takes
+        ("plan", ("--precision", "int8"), 2, 2, 3),
+        ("plan", ("--policy", "none"), 2, 0, 0),
+        ("adapt", (), 1, 1, 1),
+        ("adapt", ("--verbose",), 1, 1, 2),
+        ("adapt", ("--policy", "none"), 1, 0, 0),
+    ],
+)
+def test_nothing_is_planned_or_scored_twice(words, counted, command, options, planners, scorings, probes):
+    counted.clear()
+    assert tt(command, *words("--budget", ENOUGH, *options)[1:]) == 0
+    found = [counted[name] for name in ("__init__", "measure_fisher", "compile_fisher")]
+    assert found == [planners, scorings, probes]

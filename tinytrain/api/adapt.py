@@ -1,14 +1,34 @@
-"""`tinytrain.adapt`: `tinytrain.pipeline.adapt` with names and paths."""
+"""`tinytrain.pipeline` with names and paths: what looks at labelled images."""
 
 import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 
-from tinytrain.api.opening import open_budget, open_episode, open_network, open_policy, wrong_type
+from tinytrain.api.opening import (
+    Drawn,
+    open_budget,
+    open_dataset,
+    open_delta,
+    open_images,
+    open_network,
+    open_task,
+    wrong_type,
+)
+from tinytrain.base.progress import silent
 from tinytrain.datasets.dataset import Dataset
-from tinytrain.episode.episode import Episode
+from tinytrain.datasets.decoding import decoded
+from tinytrain.delta.delta import Delta
+from tinytrain.episode.episode import Episode, Images
+from tinytrain.episode.input_facts import skipped_lines
 from tinytrain.network.network import Network
-from tinytrain.pipeline import adapt as pipeline
+from tinytrain.pipeline import adapt as adapting
+from tinytrain.pipeline import check as checking
+from tinytrain.pipeline.continual import continued_episode, continued_policy, with_forgotten
+from tinytrain.pipeline.planned import Planned, planned
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.plan import Plan
+from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
 from tinytrain.report import Report
 from tinytrain.runtime.device import Device
@@ -16,9 +36,9 @@ from tinytrain.runtime.device import Device
 
 def adapt(
     network: str | os.PathLike | Network | None,
-    episode: str | os.PathLike | Episode | Dataset,
+    episode: str | os.PathLike | Episode | Dataset | Drawn,
     budget: str | int | Budget | None = None,
-    policy: str | Policy | Plan = "tinytrain",
+    policy: str | Policy | Plan | Planner = "tinytrain",
     seed: int = 0,
     device: Device | None = None,
     force: bool = False,
@@ -30,7 +50,8 @@ def adapt(
     for the one that comes with the package. `episode` is the path of a folder with a folder of images per
     class, an `Episode`, or a `Dataset`, all of whose images are used. `budget` is a `Budget` or the bytes of
     its memory, ``"1MB"`` or ``1_000_000``; None is 1 MB, and 4 MB for the large network if it is given by its
-    name. `policy` is a name, a `Policy`, or a `Plan`, which is obeyed and whose budget is the default one.
+    name. `policy` is a name, a `Policy`, or a `Plan`, which is obeyed and whose budget is the default one. (A
+    `Planner`, which has its own network and budget, and a `Drawn` are what the command line gives.)
     `device` (default: this computer) is what it runs on. `head` is the name of a classifier head (None: the
     one that the policy chooses), which a policy's name may also say, as in ``"none+slda"``.
     One class alone is enough for the head ``"oselm-ae"``: it learns which images are normal.
@@ -41,11 +62,76 @@ def adapt(
     Raises BudgetError if nothing fits, InputError for an unsuitable network, plan or images, UsageError for
     an unknown policy or head, AdaptationRefusedError if even the network as it is gives NaN or infinity.
     """
-    if not isinstance(device, Device | None):
-        raise wrong_type("device", device, "a Device, such as Device(threads=1), or None")
-    policy = open_policy(policy, head)
-    backbone = open_network(network)
-    # A plan brings its own budget.
-    limits = None if budget is None and isinstance(policy, Plan) else open_budget(budget, network)
-    opened = open_episode(episode, backbone.input.shape, seed, policy)
-    return pipeline.adapt(backbone, opened, limits, policy, seed, device, force)
+    opened, planner = open_task(network, episode, budget, policy, seed, device, head)
+    return adapting.adapt(planner.network, opened, None, planner, seed, device, force)
+
+
+def make_plan(
+    network: str | os.PathLike | Network | None,
+    episode: str | os.PathLike | Episode | Dataset | Drawn,
+    budget: str | int | Budget | None = None,
+    policy: str | Policy | Planner = "tinytrain",
+    seed: int = 0,
+    device: Device | None = None,
+    head: str | None = None,
+) -> Planned:
+    """What `adapt` would train with the same arguments, and what that costs. Nothing is trained.
+
+    The result has the `plan`, which `adapt` takes as its policy, and ``to_json()`` is what ``tinytrain plan
+    --json`` prints, without warnings. `device` shows the progress of decoding. Raises what `adapt` raises.
+    """
+    if isinstance(policy, Plan):
+        raise wrong_type("policy", policy, "what a plan is to be made by: the name of a policy, or a Policy")
+    return planned(*open_task(network, episode, budget, policy, seed, device, head), seed)
+
+
+def adapt_again(
+    network: str | os.PathLike | Network | None,
+    delta: str | os.PathLike | Delta | Report,
+    images: str | os.PathLike | Dataset | Images | None = None,
+    class_names: Sequence[str] | None = None,
+    budget: str | int | Budget | None = None,
+    seed: int = 0,
+    force: bool = False,
+    device: Device | None = None,
+) -> Report:
+    """Adapt to `images` and to what `delta` remembers of its classes, without their images.
+
+    `network` and `delta` are as in `Predictor`, `images` and `class_names` as in `add_classes`; without
+    images it adapts to what is remembered alone, as after `forget`. `budget`, `force` and `device` are as in
+    `adapt`; the report names files that cannot be used. The delta must come from an `Episode` with `replay`
+    above 0 (``tinytrain adapt --replay``). The same layers and channels are trained as before, from the
+    network on. Raises InputError ``no-replay`` if a class is not remembered, and what `adapt` raises.
+    """
+    delta = open_delta(delta)
+    backbone = open_network(network, delta)
+    if images is None:
+        episode = continued_episode(delta)
+    else:
+        progress = device.progress if device else silent
+        *given, facts = open_images(images, class_names, backbone.input.shape, progress)
+        episode = replace(continued_episode(delta, *given, facts.folder), skipped=facts.skipped)
+    policy, limits = continued_policy(delta), open_budget(budget, network)
+    report = adapting.adapt(backbone, episode, limits, policy, seed, device, force)
+    return with_forgotten(report, delta)
+
+
+def check(
+    network: str | os.PathLike | Network | None,
+    images: str | os.PathLike | Dataset | Episode,
+    seed: int = 0,
+    device: Device | None = None,
+) -> checking.Check:
+    """Whether labelled images are enough: expected accuracy, suspects, what five more per class would bring.
+
+    `network` is as in `adapt`. `images` is the path of a folder with a folder of images per class, a
+    `Dataset`, or an `Episode`, whose queries are not looked at. Nothing is trained. Files that cannot be used
+    are warned of and skipped. Raises InputError as `adapt` does.
+    """
+    network = open_network(network)
+    if not isinstance(images, Episode):
+        dataset = open_dataset(images, "images", "an Episode, ")
+        images = decoded(dataset, checking.episode_of(dataset), network.input.shape)
+        for line in skipped_lines(images.skipped):
+            warnings.warn(line, stacklevel=2)
+    return checking.check(network, images, seed, device)

@@ -1,25 +1,30 @@
 """What people give (names, paths, sizes) as the values that the packages below take."""
 
 import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 
 from tinytrain.backbones.catalogue import SHIPPED, usual_budget
 from tinytrain.backbones.load import find_backbone, load_backbone
 from tinytrain.base.errors import InputError
+from tinytrain.base.progress import Progress, silent
 from tinytrain.base.units import parse_bytes
-from tinytrain.datasets.dataset import Dataset
-from tinytrain.datasets.decoding import decoded
+from tinytrain.datasets.dataset import Dataset, Provenance
+from tinytrain.datasets.decoding import all_decoded, decoded
 from tinytrain.datasets.duplicates import unrepeated
 from tinytrain.datasets.folder import folder_dataset, folder_episode
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import load_delta
-from tinytrain.episode.episode import Episode
+from tinytrain.episode.episode import Episode, Images
 from tinytrain.network.network import Network
-from tinytrain.plan.budget import Budget
+from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.plan import Plan
+from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy, least_classes
 from tinytrain.report import Report
+from tinytrain.runtime.device import Device
 
 
 def open_network(value, delta: Delta | None = None) -> Network:
@@ -52,22 +57,84 @@ def open_delta(value) -> Delta:
     return load_delta(value)
 
 
-def open_episode(
-    value, shape: tuple[int, int, int], seed: int = 0, policy: Policy | Plan | None = None
-) -> Episode:
-    """An episode from itself, a dataset, or the path of a folder with a folder per class.
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """An `episode` of `dataset` whose images are not decoded yet; without a dataset they are ready.
 
-    Queries that are copies of a support image, or of another query, are left out, and named as duplicates.
+    `again` draws another one from a dataset without broken images; None: there are no other images. If
+    queries count `once`, those that are copies of a support image, or of another query, are left out.
+    """
+
+    episode: Episode
+    dataset: Dataset | None = None
+    again: Callable[[Dataset], Episode] | None = None
+    once: bool = True
+
+    def decoded(self, shape: tuple[int, int, int], progress: Progress = silent) -> Episode:
+        """The episode with images of `shape` (height, width, channels). It says which were left out, and
+        which are there more than once. Raises InputError.
+        """
+        found = self.episode
+        if self.dataset is not None:
+            found = decoded(self.dataset, found, shape, progress, self.again)
+        elif not len(found.query):
+            return found
+        return unrepeated(found, shape) if self.once else found
+
+
+def open_task(
+    network, episode, budget, policy, seed: int, device: Device | None, head: str | None = None
+) -> tuple[Episode, Planner]:
+    """What is adapted to, and the planner for it, from what `tinytrain.adapt` takes.
+
+    Raises InputError, UsageError, and BudgetError for an infeasible budget before any image is decoded.
+    """
+    if not isinstance(device, Device | None):
+        raise wrong_type("device", device, "a Device, such as Device(threads=1), or None")
+    if isinstance(policy, Planner):
+        planner, drawn = policy, open_episode(episode, seed, policy.asked)
+    else:
+        policy, backbone = open_policy(policy, head), open_network(network)
+        # A plan brings its own budget.
+        limits = None if budget is None and isinstance(policy, Plan) else open_budget(budget, network)
+        drawn = open_episode(episode, seed, policy)
+        planner = Planner(backbone, TaskShape.of(drawn.episode), policy, limits)
+    planner.probe()
+    progress = device.progress if device else silent
+    opened = drawn.decoded(planner.network.input.shape, progress)
+    return opened, planner.of(TaskShape.of(opened))
+
+
+def open_episode(value, seed: int = 0, policy: Policy | Plan | None = None) -> Drawn:
+    """What is drawn of a dataset or the path of a folder with a folder per class; or an episode as it is.
+
     Images of a folder are divided between support and query as `tinytrain.datasets.folder_episode` does by
-    default, and decoded to `shape` (height, width, channels); the episode says which were left out, and which
-    are there more than once. They may be of one class alone if the head of `policy` needs no second one.
+    default. They may be of one class alone if the head of `policy` needs no second one. Raises InputError.
+    """
+    if isinstance(value, Drawn):
+        return value
+    if isinstance(value, Episode):
+        return Drawn(value)
+    dataset = open_dataset(value, "episode", "an Episode, ")
+    return Drawn(folder_episode(dataset, seed=seed, least_classes=least_classes(policy)), dataset)
+
+
+def open_images(
+    images, class_names: Sequence[str] | None, shape: tuple[int, int, int], progress: Progress = silent
+) -> tuple[Images, tuple[str, ...], bool, Provenance]:
+    """All usable images, the names that their labels count in, whether they may be mirrored, and their files.
+
     Raises InputError.
     """
-    if isinstance(value, Episode):
-        return unrepeated(value, shape) if len(value.query) else value
-    least = 2 if policy is None else least_classes(policy)
-    dataset = open_dataset(value, "episode", "an Episode, ")
-    return unrepeated(decoded(dataset, folder_episode(dataset, seed=seed, least_classes=least), shape), shape)
+    if isinstance(images, Images):
+        if class_names is None:
+            raise InputError("class-names", "Images have numbers as labels; give class_names, one for each")
+        return images, tuple(class_names), False, Provenance()
+    if class_names is not None:
+        raise InputError("class-names", "class_names are those of the folders; give them with Images only")
+    dataset = open_dataset(images, "images")
+    held, facts = all_decoded(dataset, shape, progress)
+    return held, dataset.class_names, dataset.may_flip, facts
 
 
 def open_dataset(value, name: str, also: str = "") -> Dataset:

@@ -16,29 +16,31 @@ def adapt(
     network: Network,
     episode: Episode,
     budget: Budget | None = None,
-    policy: str | Policy | Plan = "tinytrain",
+    policy: str | Policy | Plan | Planner = "tinytrain",
     seed: int = 0,
     device: Device | None = None,
     force: bool = False,
 ) -> Report:
     """Adapt `network` to `episode` inside `budget`; the network itself is not changed.
 
-    `policy` is a name, a `Policy`, or a `Plan`, which is obeyed and whose budget is the default one. `device`
-    (default: this computer) is what it runs on. The result is `report.delta`; ``report.to_json()`` is what
+    `policy` is a name, a `Policy`, or a `Plan`, which is obeyed and whose budget is the default one; or a
+    `Planner` of these images, whose budget counts. `device` (default: this computer) is what it runs on.
+    The result is `report.delta`; ``report.to_json()`` is what
     the command line prints.
     `report.guard` says whether the adaptation was kept. If it was not, the delta holds cosine prototypes
     for the network as it was, and nothing else; `force` keeps all that can be kept.
     Raises BudgetError if nothing fits, InputError for an unsuitable network, plan or images, UsageError for
     an unknown policy, AdaptationRefusedError if even the network as it is gives NaN or infinity.
     """
-    planner = Planner(network, TaskShape.of(episode), policy, budget)
+    task = TaskShape.of(episode)
+    planner = policy.of(task) if isinstance(policy, Planner) else Planner(network, task, policy, budget)
     with (device or Device()).open(network, episode, seed) as run:
         run.limit(planner.seconds)
         scores = run.measure_fisher(planner.probe())
         planner = in_time(planner, scores, run.time)
         plan = planner.plan(scores)
         program, warnings = planner.program(plan), planner.warnings(plan, scores)
-        del planner  # and with it what else was compiled: it takes memory beside the arena
+        planner.programs.forget()  # what else was compiled takes memory beside the arena
         run.load(program)
         run.cache_features()
         run.fit_heads()

@@ -1,4 +1,4 @@
-"""Ways to spend bytes on a recipe, in order of preference, and their programs, each compiled once."""
+"""Ways to spend bytes on a recipe, smaller selections, and their programs, each compiled once."""
 
 import math
 from collections.abc import Iterator
@@ -7,6 +7,8 @@ from dataclasses import replace
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources
+from tinytrain.plan.scores import Scores
+from tinytrain.policies.common import FRACTIONS
 from tinytrain.program.autodiff.emitter import ROW_TILE_BYTES
 from tinytrain.program.compile import compile_fisher, compile_training, training_bytes
 from tinytrain.program.program import Program
@@ -18,6 +20,7 @@ STEP_IMAGES = 50  # support images of one step when there are more of them
 # fastest first.
 WORKERS = {2: ((2, 5), (2, 2), (2, 1)), 1: ((2, 1), (1, 2), (1, 1))}
 BANKS = 3  # so many recipes are remembered with the sizes of their segments
+LARGE = 3  # of the fractions of a selection are tried before the shallowest layer is left out
 LEAST_VIEWS = 3  # with fewer cached views, fresh ones are computed in every step
 # Bytes of a row tile, largest first, if there is room for more than the usual one.
 WIDE_TILES = (224_000, 112_000)
@@ -76,14 +79,32 @@ def smallest(recipe: Recipe, task: TaskShape) -> tuple[Resources, Resources]:
     return tuple(Resources(sets, 1, 1, *images, small_head=small) for sets in (least, 1 + LEAST_VIEWS))
 
 
+def retreats(scores: Scores | None, shrinks: bool, precision: str) -> Iterator[tuple[float, Scores | None]]:
+    """Fractions of the policy's selection, with the scores of the layers that it may choose from.
+
+    In int8 the gradients of shallow layers take more bytes than what is trained. So deeper ones are tried
+    before the selection becomes small.
+    """
+    if not shrinks:
+        yield 1.0, scores
+        return
+    layers = sorted(scores.fisher) if scores and precision == "int8" else []
+    for skipped in range(len(layers) - 1):
+        kept = scores.without_shallowest(skipped)
+        yield from ((fraction, kept) for fraction in FRACTIONS[:LARGE])
+    if layers:
+        scores = scores.without_shallowest(len(layers) - 1)
+    yield from ((fraction, scores) for fraction in FRACTIONS)
+
+
 class Programs:
     """Sizes of all candidates for one network and task.
 
     Every candidate is placed once; its segments and stages are kept if it is chosen.
     """
 
-    def __init__(self, network: Network, task: TaskShape, precision: str = "float32"):
-        self.network, self.task, self.precision = network, task, precision
+    def __init__(self, network: Network, task: TaskShape):
+        self.network, self.task = network, task
         self._sizes: dict[tuple, int] = {}
         self._above: dict[tuple, float] = {}  # bytes that a candidate is known not to fit
         self._banks: list[SegmentBank] = []  # the last one first; of earlier ones a part is used again
@@ -123,14 +144,19 @@ class Programs:
         self._banks = [found, *(bank for bank in self._banks if bank is not found)][:BANKS]
         return found
 
-    def probe(self, inspected: tuple[int, ...], row_tile: int | None = None) -> Program:
+    def probe(self, inspected: tuple[int, ...], precision: str, row_tile: int | None = None) -> Program:
         """The program that measures the layers `inspected`."""
-        key = inspected, row_tile
+        key = inspected, precision, row_tile
         if key not in self._probes:
             self._probes.clear()  # before the next one is made: two of them take memory beside the arena
-            self._probes[key] = compile_fisher(self.network, inspected, self.task, row_tile, self.precision)
+            self._probes[key] = compile_fisher(self.network, inspected, self.task, row_tile, precision)
         return self._probes[key]
 
     def forget_probe(self) -> None:
         """It has run: its memory is free for what is planned next."""
         self._probes.clear()
+
+    def forget(self) -> None:
+        """Give back the memory of all that was compiled, but remember the sizes."""
+        self._probes.clear()
+        self._banks.clear()

@@ -10,6 +10,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -27,11 +28,11 @@ from tinytrain.planner.candidates import (
     WIDE_TILES,
     Programs,
     candidates,
+    retreats,
     smallest,
     step_sizes,
     unreduced,
 )
-from tinytrain.planner.retreats import retreats
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy, policy_for
 from tinytrain.program.program import Program
@@ -43,15 +44,22 @@ class Planner:
     """Plans for one network, task and budget by a policy; every candidate is compiled once.
 
     `policy` is a name or a `Policy`. A `Plan` in its place is checked and obeyed; `budget` is then its own by
-    default. Raises UsageError for what is no budget, and for an unknown policy, and what `Plan.check` raises.
+    default. `programs` is what another planner of this network and task has compiled. Raises UsageError for
+    what is no budget, and for an unknown policy, and what `Plan.check` raises. Nothing is compiled before a
+    method is called.
     """
 
     def __init__(
-        self, network: Network, task: TaskShape, policy: str | Policy | Plan, budget: Budget | None = None
+        self,
+        network: Network,
+        task: TaskShape,
+        policy: str | Policy | Plan,
+        budget: Budget | None = None,
+        programs: Programs | None = None,
     ):
         if not isinstance(budget, Budget | None):
             raise UsageError("usage", f"{budget!r} is no budget; give Budget(memory=1_000_000), for example")
-        self.network, self.task = network, task
+        self.network, self.task, self.asked = network, task, policy
         self.given = policy if isinstance(policy, Plan) else None
         self.policy = None if self.given else policy_for(find_policy(policy), task.n_way)
         self.budget = budget or (self.given.budget if self.given else Budget())
@@ -59,10 +67,15 @@ class Planner:
             self.given.check(network, task, self.budget)
         self.wanted = self.policy.inspects(network) if self.policy and self.policy.inspects else ()
         self.seconds = None if self.given else self.budget.seconds
-        self._programs = Programs(network, task)
-        self.precision = self._precision()
-        if self.precision == "int8":
-            self._programs = Programs(network, task, self.precision)
+        self.programs = programs or Programs(network, task)
+
+    def of(self, task: TaskShape | None = None, budget: Budget | None = None) -> "Planner":
+        """The same for other sizes or another budget. What was compiled for these sizes need not be again."""
+        task, budget = task or self.task, budget or self.budget
+        if (task, budget) == (self.task, self.budget):
+            return self
+        programs = self.programs if task == self.task else None
+        return Planner(self.network, task, self.asked, budget, programs)
 
     def probe(self) -> Program | None:
         """The program of Fisher scoring; None if the policy asks for none.
@@ -71,7 +84,7 @@ class Planner:
         Raises BudgetError if already the sizes say that it is too small.
         """
         if self.given:
-            return self._programs.probe(m) if (m := self.given.recipe.measured) else None
+            return self._probe(m) if (m := self.given.recipe.measured) else None
         memory, guess = self.budget.memory, self.unmeasured()
         trains = self._smallest_training(guess) <= memory
         if trains and not self.wanted:
@@ -79,18 +92,21 @@ class Planner:
         if not self.wanted:
             raise self._refusal(guess)
         if trains:
-            wide = (self._programs.probe(self.wanted, tile) for tile in (*WIDE_TILES, None))
+            wide = (self._probe(self.wanted, tile) for tile in (*WIDE_TILES, None))
             if fitting := next((program for program in wide if program.nbytes <= memory), None):
                 return fitting
 
         def fits(skipped: int) -> bool:
-            return self._programs.probe(self.wanted[skipped:]).nbytes <= memory
+            return self._probe(self.wanted[skipped:]).nbytes <= memory
 
         most = len(self.wanted) - 1  # one layer at the least is measured
         least = bisect_left(range(most), True, lo=min(1, most), key=fits)
         if trains and fits(least):
-            return self._programs.probe(self.wanted[least:])
-        raise self._refusal(guess, self._programs.probe(self.wanted[least:]).nbytes)
+            return self._probe(self.wanted[least:])
+        raise self._refusal(guess, self._probe(self.wanted[least:]).nbytes)
+
+    def _probe(self, inspected: tuple[int, ...], row_tile: int | None = None) -> Program:
+        return self.programs.probe(inspected, self.precision, row_tile)
 
     def plan(self, scores: Scores | None) -> Plan:
         """The first candidate whose arena is inside the budget, or the plan that was given.
@@ -98,10 +114,10 @@ class Planner:
         Raises BudgetError naming the smallest feasible budget, a sensible one, and the one that keeps all;
         InputError ``file-damaged`` for a given plan that takes other bytes than it says.
         """
-        self._programs.forget_probe()
+        self.programs.forget_probe()
         if self.given:
             given, said = self.given, self.given.cost.arena
-            taken = self._programs.nbytes(given.recipe, given.resources, given.row_tile)
+            taken = self.programs.nbytes(given.recipe, given.resources, given.row_tile)
             if said != taken:
                 raise InputError(
                     "file-damaged", f"the plan says {said} bytes, it takes {taken}; make one with {MAKE}"
@@ -126,7 +142,7 @@ class Planner:
 
         Raises UsageError ``unsupported`` if features are to be kept and training begins at the image.
         """
-        program = self._programs.training(plan.recipe, plan.resources, plan.row_tile)
+        program = self.programs.training(plan.recipe, plan.resources, plan.row_tile)
         if self.task.replay and not program.purpose.start:
             raise UsageError(
                 "unsupported",
@@ -137,7 +153,7 @@ class Planner:
 
     def smallest_budget(self, scores: Scores | None) -> int:
         """Bytes of the smallest arena for training and for measuring the deepest layer before it."""
-        probe = self._programs.probe(self.wanted[-1:]).nbytes if self.wanted else 0
+        probe = self._probe(self.wanted[-1:]).nbytes if self.wanted else 0
         return max(probe, self._smallest_training(scores))
 
     def advice(self, scores: Scores | None) -> dict[str, int]:
@@ -171,7 +187,7 @@ class Planner:
     def row_tile(self, recipe: Recipe, resources: Resources) -> int | None:
         """The largest row tile with which the program still fits; None for the usual one."""
         memory = self.budget.memory
-        return next((t for t in ROW_TILES if self._programs.nbytes(recipe, resources, t, memory)), None)
+        return next((t for t in ROW_TILES if self.programs.nbytes(recipe, resources, t, memory)), None)
 
     def warnings(self, plan: Plan, scores: Scores | None) -> tuple[str, ...]:
         """What the budget took away from the policy without anybody asking for it."""
@@ -186,20 +202,27 @@ class Planner:
             lines.append("to fit the budget, features are computed again in every step, which takes longer")
         return tuple(lines)
 
-    def _recipe(self, scores: Scores | None, share: float, memory: int | None = None) -> Recipe:
-        budget = replace(self.budget, precision=self.precision)
+    def _recipe(
+        self, scores: Scores | None, share: float, memory: int | None = None, precision: str | None = None
+    ) -> Recipe:
+        """What the policy chooses, in the planner's `precision` by default."""
+        precision = precision or self.precision
+        budget = replace(self.budget, precision=precision)
         budget = budget if memory is None else replace(budget, memory=memory)
         recipe = self.policy.recipe(self.network, scores, budget, self.task, share)
         check_recipe(self.network, recipe)
-        return recipe if recipe.precision == self.precision else recipe.in_precision(self.precision)
+        return recipe if recipe.precision == precision else recipe.in_precision(precision)
 
-    def _precision(self) -> str:
-        """What is computed in: that of the given plan, what the budget says, or float32 if there is room."""
+    @cached_property
+    def precision(self) -> str:
+        """What is computed in: that of the given plan, what the budget says, or float32 if there is room.
+
+        Raises UsageError ``unsupported`` if the budget says int8 and that is not possible.
+        """
         wanted = self.given.recipe.precision if self.given else self.budget.precision
         if wanted == "float32":
             return wanted
-        self.precision = "int8"
-        obstacle = int8_obstacle(self.network) or recipe_obstacle(self.network, self._whole_recipe())
+        obstacle = int8_obstacle(self.network) or recipe_obstacle(self.network, self._whole_recipe("int8"))
         if wanted == "auto":
             return "float32" if obstacle or self._holds_float32() else "int8"
         if obstacle:
@@ -208,16 +231,15 @@ class Planner:
             )
         return wanted
 
-    def _whole_recipe(self) -> Recipe:
+    def _whole_recipe(self, precision: str) -> Recipe:
         """All that the policy chooses, or what the given plan says."""
-        return self.given.recipe if self.given else self._recipe(self.unmeasured(), 1.0)
+        return self.given.recipe if self.given else self._recipe(self.unmeasured(), 1.0, None, precision)
 
     def _holds_float32(self) -> bool:
         """Whether all that the policy chooses can be trained in float32 inside the budget."""
-        self.precision = "float32"
-        recipe, limit = self._whole_recipe(), self.budget.memory
+        recipe, limit = self._whole_recipe("float32"), self.budget.memory
         return any(
-            self._programs.nbytes(recipe, r, limit=limit) is not None for r in smallest(recipe, self.task)
+            self.programs.nbytes(recipe, r, limit=limit) is not None for r in smallest(recipe, self.task)
         )
 
     def unmeasured(self, similarity: float = math.nan) -> Scores | None:
@@ -229,7 +251,7 @@ class Planner:
         """The first way to spend the bytes on `recipe`, in the largest row tiles that still fit."""
 
         def inside(resources: Resources) -> int | None:
-            return self._programs.nbytes(recipe, resources, limit=self.budget.memory)
+            return self.programs.nbytes(recipe, resources, limit=self.budget.memory)
 
         least = smallest(recipe, self.task)
         if not any(map(inside, least)):
@@ -237,7 +259,7 @@ class Planner:
         every = (*candidates(recipe, self.task), *least)
         resources = next(filter(inside, every))
         row_tile = self.row_tile(recipe, resources)
-        arena = self._programs.nbytes(recipe, resources, row_tile)
+        arena = self.programs.nbytes(recipe, resources, row_tile)
         cost = Cost(arena, *macs_of(self.network, recipe, resources, self.task))
         limit = "image" if self.policy.macs_of_image or self.budget.macs_mode == "sample" else "query"
         return Plan(
@@ -246,7 +268,7 @@ class Planner:
         )  # fmt: skip
 
     def _least(self, recipe: Recipe, ways) -> int:
-        return min(self._programs.nbytes(recipe, resources) for resources in ways)
+        return min(self.programs.nbytes(recipe, resources) for resources in ways)
 
     def _smallest_training(self, scores: Scores | None) -> int:
         """Bytes of the smallest arena in which the policy trains anything at all."""
@@ -281,7 +303,7 @@ class Planner:
         if not self.task.replay:
             return ""
         least = self._recipe(scores, 0.0 if self.policy.shrinks else 1.0)
-        nbytes = self._programs.replay_bytes(least)
+        nbytes = self.programs.replay_bytes(least)
         return (
             f", or remember less: {nbytes} of the bytes are for the features of {self.task.n_kept} images, "
             f"{self.task.replay} of each class"

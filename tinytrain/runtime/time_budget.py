@@ -185,10 +185,7 @@ def in_time(planner: Planner, scores: Scores | None, time: TimeBudget | None) ->
         return planner
     found, macs = None, planner.budget.macs
     for fraction in (*(m for m in planner.policy.fewer_macs if m < macs), macs):
-        budget = replace(planner.budget, macs=fraction)
-        other = (
-            planner if fraction == macs else Planner(planner.network, planner.task, planner.policy, budget)
-        )
+        other = planner.of(budget=replace(planner.budget, macs=fraction))
         plan = other.plan(scores)
         if not plan.recipe.updates:
             return other
@@ -228,7 +225,7 @@ def _head_alone(planner: Planner, scores: Scores, time: TimeBudget) -> Planner:
     alone = Policy(
         policy.name, recipe, policy.citation, shrinks=False, macs_limited=policy.macs_limited, trains=False
     )
-    return Planner(network, task, alone, planner.budget)
+    return Planner(network, task, alone, planner.budget, planner.programs)
 
 
 def least_macs(network: Network, task: TaskShape) -> int:

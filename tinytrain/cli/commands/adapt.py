@@ -19,7 +19,6 @@ from tinytrain.cli.commands.common import (
     text_width,
 )
 from tinytrain.cli.commands.hints import extended, free_name, positional, predict_words, without
-from tinytrain.cli.commands.tiers import naming_tiers
 
 DESCRIPTION = (
     "Adapt a network to a few labelled images per class, within a hard memory budget. The result is a delta: "
@@ -83,7 +82,7 @@ def run(arguments) -> int:
     check_store(arguments.store, arguments.out, arguments.report)
     if arguments.add is not None:
         return going_on.extend(arguments)
-    with naming_tiers(arguments):
+    with episodes.naming_tiers(arguments):
         return _adapt(arguments, render)
 
 
@@ -102,36 +101,42 @@ def _renderer(path: str | None):
 def _adapt(arguments, render) -> int:
     from tinytrain.base.files import write_bytes
     from tinytrain.base.progress import ProgressLine
-    from tinytrain.pipeline.adapt import adapt
-    from tinytrain.pipeline.continual import with_forgotten
-    from tinytrain.runtime.device import Device
 
     plan, source = episodes.plan_of(arguments), going_on.Source.of(arguments)
-    policy = source.policy if source else plan or episodes.policy_of(arguments)
-    network = source.network if source else open_backbone(arguments.backbone)
-    if source is None:
-        remember_backbone(arguments.backbone, network)
     with ProgressLine() as progress:
         if source:
-            opened = source.opened(arguments, progress)
+            report, planner = source.adapted(arguments, episodes.budget_of(arguments), progress), None
+            opened = episodes.Opened(report.episode, [])
         else:
-            opened = episodes.open_episode(arguments, network, policy, progress)
-        budget = episodes.budget_of(arguments, plan)
-        device = Device(threads=arguments.threads, progress=progress)
-        report = adapt(network, opened.episode, budget, policy, arguments.seed, device, arguments.force)
+            report, planner, opened = _adapted(arguments, plan or episodes.policy_of(arguments), progress)
     report = report.with_warnings(*opened.others)
-    if source:
-        report = with_forgotten(report, source.delta)
     result, kept = report.to_json(arguments.words), report.guard.accepted
     written = _write(arguments, report, kept, source.place if source else None)
     if arguments.report:
         write_bytes(arguments.report, render(result, report.thumbnails()).encode())
     if arguments.json:
         _notices(arguments, [*dict.fromkeys([*result["warnings"], *opened.warnings])], written, kept)
-    print_result(result, _text(arguments, report, result, written), arguments.json)
+    if arguments.verbose and planner and not plan:
+        planner = planner.of(report.plan.task, report.plan.budget)
+        result = {**result, "advice": planner.advice(report.scores)}
+    print_result(result, _text(arguments, result, written), arguments.json)
     if not kept:
         raise _withheld(report.guard)
     return 0
+
+
+def _adapted(arguments, policy, progress):
+    """The report of an adaptation to what the options say, its planner, and its images."""
+    from tinytrain.api.adapt import adapt
+    from tinytrain.runtime.device import Device
+
+    network = open_backbone(arguments.backbone)
+    remember_backbone(arguments.backbone, network)
+    drawn = episodes.draw(arguments, policy)
+    planner = episodes.planner_of(arguments, network, policy, drawn)
+    device = Device(threads=arguments.threads, progress=progress)
+    report = adapt(network, drawn, None, planner, arguments.seed, device, arguments.force)
+    return report, planner, episodes.Opened.of(arguments, policy, report.episode)
 
 
 def _write(arguments, report, kept: bool, place_before):
@@ -178,19 +183,13 @@ def _again(arguments, *more: str) -> tuple[str, ...]:
     return extended(without(arguments.words, flags=("--verbose", "--quiet", "--json")), *more)
 
 
-def _text(arguments, report, result: dict, written) -> str:
+def _text(arguments, result: dict, written) -> str:
     from tinytrain.report.conclusion import conclude
     from tinytrain.report.text import render_text
 
-    if not arguments.verbose:
-        return "\n".join(conclude(result, written, text_width()))
-    from tinytrain.planner.planner import Planner
-
-    plan = report.plan
-    if arguments.plan is None and arguments.source is None:
-        planner = Planner(report.network, plan.task, episodes.policy_of(arguments), plan.budget)
-        result = {**result, "advice": planner.advice(report.scores)}
-    return render_text(result, written, text_width())
+    if arguments.verbose:
+        return render_text(result, written, text_width())
+    return "\n".join(conclude(result, written, text_width()))
 
 
 def _notices(arguments, warnings: list[str], written, kept: bool) -> None:

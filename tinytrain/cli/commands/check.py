@@ -54,9 +54,9 @@ def add_arguments(parser) -> None:
 def run(arguments) -> int:
     from functools import partial
 
+    from tinytrain.api.adapt import adapt, check
     from tinytrain.base.progress import ProgressLine
-    from tinytrain.pipeline.adapt import adapt
-    from tinytrain.pipeline.check import check, with_adaptations
+    from tinytrain.pipeline.check import with_adaptations
     from tinytrain.runtime.device import Device
 
     unused = ("queries", "replay") if arguments.adapt else ("queries", "replay", *TRAINING)

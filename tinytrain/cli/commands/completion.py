@@ -1,7 +1,17 @@
-"""``tinytrain completion``: print a script with which a shell completes command lines."""
+"""``tinytrain completion``: print a script with which a shell completes command lines.
+
+The script runs this command again, with the words up to the cursor in a variable, one a line. It answers with
+the kind of path that may come (``-f`` a file, ``-d`` a folder, ``-`` none), and with the words that may come,
+each with what it does if the shell shows that. So names are completed that this installation knows.
+"""
+
+import argparse
+import os
+from importlib import import_module
+from pathlib import Path
 
 from tinytrain.base.answer import ANSWER
-from tinytrain.cli.completion import SCRIPTS
+from tinytrain.cli.main import COMMANDS, parser_of
 
 DESCRIPTION = (
     "Print a script with which a shell completes commands, options, names and files. Bash and fish load it "
@@ -12,6 +22,75 @@ EXAMPLES = """\
   tinytrain completion zsh > ~/.zfunc/_tinytrain
   tinytrain completion fish > ~/.config/fish/completions/tinytrain.fish
 """
+WORDS = "_TINYTRAIN_WORDS"
+SCRIPTS = {
+    "bash": """\
+# Completion of tinytrain for bash; made by 'tinytrain completion bash'.
+_tinytrain() {
+    local IFS=$'\\n'
+    local -x _TINYTRAIN_WORDS="${COMP_WORDS[*]:1:COMP_CWORD}$IFS"
+    local found=($(tinytrain completion bash 2>/dev/null))
+    COMPREPLY=("${found[@]:1}")
+    if [[ ${found[0]} == -[fd] ]]; then
+        compopt -o filenames 2>/dev/null
+        COMPREPLY+=($(compgen "${found[0]}" -- "${2#=}"))
+    fi
+}
+complete -F _tinytrain tinytrain
+""",
+    "zsh": """\
+#compdef tinytrain
+# Completion of tinytrain for zsh; made by 'tinytrain completion zsh'.
+_tinytrain() {
+    local -a found
+    found=("${(@f)$(_TINYTRAIN_WORDS="${(F)words[2,CURRENT]}"$'\\n' tinytrain completion zsh 2>/dev/null)}")
+    local kind=$found[1]
+    shift found
+    (( $#found )) && _describe 'tinytrain' found
+    case $kind in
+        (-f) _files ;;
+        (-d) _files -/ ;;
+    esac
+}
+if [ "${funcstack[1]}" = _tinytrain ]; then _tinytrain "$@"; else compdef _tinytrain tinytrain; fi
+""",
+    "fish": """\
+# Completion of tinytrain for fish; made by 'tinytrain completion fish'.
+function __tinytrain
+    set -l words (commandline -opc)[2..-1] (commandline -ct)
+    set -lx _TINYTRAIN_WORDS (string join \\n -- $words | string collect -N)
+    set -l found (tinytrain completion fish 2>/dev/null)
+    printf '%s\\n' $found[2..-1]
+    switch "$found[1]"
+        case -f
+            __fish_complete_path (commandline -ct)
+        case -d
+            __fish_complete_directories (commandline -ct)
+    end
+end
+complete -c tinytrain -f -a '(__tinytrain)'
+""",
+}
+BEFORE_TEXT = {"zsh": ":", "fish": "\t"}  # in a line of the answer, for shells that show what a word does
+NONE, FILES, FOLDERS = "-", "-f", "-d"
+# Beginnings of the metavar of an argument that takes a path; some arguments take one beside a name.
+PATHS = {
+    **dict.fromkeys(("FILE", "NET", "DELTA", "IMAGE", "LOG", "RECIPE", "MATRIX"), FILES),
+    **dict.fromkeys(("DIR", "STORE"), FOLDERS),
+}
+ALSO_FILES = ("policy", "head", "data")
+# An argument by its name in the code -> where the names stand that it takes.
+NAMES = {
+    **dict.fromkeys(("backbone", "network", "teacher"), "backbones.catalogue:NAMES"),
+    "name": "backbones.catalogue:TIERS backbones.catalogue:PUBLISHED",
+    "policy": "policies:SUMMARIES",
+    "head": "heads:SUMMARIES",
+    "board": "firmware_sim.boards.board:load_boards",
+    "data": "datasets:DOMAINS datasets:PACKS",
+    "sets": "datasets:TARGETS",
+    "recipe": "meta.training.recipe:FOLDER",
+    "matrix": "meta.bench.matrix:FOLDER",
+}
 
 
 def add_arguments(parser) -> None:
@@ -19,7 +98,80 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    from tinytrain.cli.command_line import all_commands
-
-    ANSWER.give(SCRIPTS[arguments.shell](all_commands()).rstrip("\n"))
+    if (words := os.environ.get(WORDS)) is None:
+        ANSWER.give(SCRIPTS[arguments.shell].rstrip("\n"))
+        return 0
+    kind, found = completed(words.split("\n")[:-1])
+    before = BEFORE_TEXT.get(arguments.shell)
+    rows = [f"{word}{before}{text}" if before and text else word for word, text in found.items()]
+    ANSWER.give("\n".join([kind, *rows]))
     return 0
+
+
+def completed(words: list[str]) -> tuple[str, dict[str, str]]:
+    """What may stand for the last of `words`, after ``tinytrain``: a kind of path, and words with texts."""
+    # Bash makes three words of --option=value.
+    *before, last = [word for word in words if word != "="] + [""] * (words[-1] == "=")
+    kind, found = _following(before, last.startswith("-"))
+    return kind, {word: text for word, text in found.items() if word.startswith(last)}
+
+
+def _following(words: list[str], option: bool) -> tuple[str, dict[str, str]]:
+    """What may follow these words: an `option`, or something else."""
+    commands = {name: text for name, (_, text) in COMMANDS.items()}
+    if not words:
+        flags = {"--help": "list all commands", "--version": "print it"}
+        return NONE, flags if option else {**commands, "help": "explain a command"}
+    if words == ["help"]:
+        return NONE, commands
+    if words[0] not in commands:
+        return NONE, {}
+    parser, _ = parser_of(words[0])
+    for word in words[1:]:
+        parser = next((a.choices[word] for a in _inner(parser) if word in a.choices), parser)
+    asks = parser._option_string_actions.get(words[-1])
+    if asks and asks.nargs != 0:
+        return _values([asks])
+    if option:
+        options = [(name, action) for action in parser._actions for name in action.option_strings]
+        return NONE, {name: _text(parser, action) for name, action in options}
+    for action in _inner(parser):
+        return NONE, {choice.dest: choice.help for choice in action._choices_actions}
+    return _values([action for action in parser._actions if not action.option_strings])
+
+
+def _inner(parser) -> list:
+    """What has the actions of a command."""
+    return [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+
+
+def _values(arguments: list) -> tuple[str, dict[str, str]]:
+    """What completes the values of these arguments."""
+    words, kind = {}, NONE
+    for action in arguments:
+        metavar = action.metavar or ""
+        if "=" not in metavar:
+            known = action.choices or names_of(action.dest)
+            words |= dict.fromkeys(map(str, known), "")
+        paths = next((path for start, path in PATHS.items() if metavar.startswith(start)), NONE)
+        paths = FILES if action.dest in ALSO_FILES else paths
+        kind = paths if kind == NONE else kind
+    return kind, words
+
+
+def _text(parser, action: argparse.Action) -> str:
+    """The first half of a sentence of the help of an option."""
+    text = parser._get_formatter()._expand_help(action).split(";")[0].split(". ")[0]
+    return " ".join(text.split())
+
+
+def names_of(argument: str) -> list[str]:
+    """The names that an argument takes. Only what is asked for is imported."""
+    found = []
+    for place in NAMES.get(argument, "").split():
+        module, name = place.split(":")
+        value = getattr(import_module(f"tinytrain.{module}"), name)
+        if isinstance(value, Path):  # a folder of files; those with a point are no matrices
+            value = sorted(path.stem for path in value.glob("*.yaml") if "." not in path.stem)
+        found += [getattr(one, "name", one) for one in (value() if callable(value) else value)]
+    return found

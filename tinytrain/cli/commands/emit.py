@@ -3,7 +3,6 @@
 from tinytrain.backbones.load import open_backbone
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import add_backbone, add_json, print_result, say
-from tinytrain.cli.commands.tiers import naming_tiers
 
 DESCRIPTION = (
     "Write a C99 library that learns new classes on a microcontroller, with the network in flash and one "
@@ -30,7 +29,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    with naming_tiers(arguments):
+    with episodes.naming_tiers(arguments):
         return _emit(arguments)
 
 

@@ -1,12 +1,15 @@
 """The images of an adaptation: a folder, a pack, a target set or a generated domain."""
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
+from tinytrain.backbones.load import open_backbone
 from tinytrain.base.console import at_least
-from tinytrain.base.errors import UsageError
+from tinytrain.base.errors import BudgetError, UsageError
 from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.units import parse_bytes, parse_fraction, parse_seconds
 from tinytrain.cli.commands.common import DEFAULT_DATA
@@ -148,11 +151,37 @@ def budget_of(arguments, plan=None):
     return replace(usual, **{name: value for name, value in asked.items() if value is not None})
 
 
+@contextmanager
+def naming_tiers(arguments) -> Iterator[None]:
+    """A BudgetError that passes also names the recommended networks that fit, if memory is too small."""
+    try:
+        yield
+    except BudgetError as error:
+        from tinytrain.pipeline.tiers import fitting_tiers
+
+        if error.task is None or getattr(arguments, "plan", None):
+            raise
+        policy, memory = policy_of(arguments), budget_of(arguments).memory
+        found = fitting_tiers(open_backbone(arguments.backbone).name, policy, error.task, memory)
+        if not (names := [f"--backbone {tier} needs {least}" for tier, least in found]):
+            raise
+        message = f"{error.message}; {', '.join(names)}"
+        raise BudgetError(error.code, message, error.smallest, error.task) from error
+
+
 class Opened(NamedTuple):
     """The images of an adaptation, decoded. `others` are the warnings that are not about their files."""
 
     episode: object
     others: list[str]
+
+    @classmethod
+    def of(cls, arguments, policy, episode) -> "Opened":
+        """`episode` is what the options say; `policy` may be a plan."""
+        from tinytrain.plan.plan import Plan
+
+        limits = [] if isinstance(policy, Plan) else _unlimited(arguments, policy)
+        return cls(episode, limits + _too_few(arguments, episode))
 
     @property
     def warnings(self) -> list[str]:
@@ -167,12 +196,26 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
     `policy` may be a plan. With `within_budget`, raises BudgetError for an infeasible budget before any image
     is decoded.
     """
-    from tinytrain.datasets import folder_dataset, open_dataset
-    from tinytrain.datasets.decoding import decoded
-    from tinytrain.datasets.duplicates import unrepeated
+    drawn = draw(arguments, policy)
+    if within_budget:
+        planner_of(arguments, network, policy, drawn).probe()
+    return Opened.of(arguments, policy, drawn.decoded(network.input.shape, progress))
+
+
+def planner_of(arguments, network, policy, drawn):
+    """The planner of the options for what was `drawn`; `policy` may be a plan."""
     from tinytrain.plan.budget import TaskShape
     from tinytrain.plan.plan import Plan
     from tinytrain.planner.planner import Planner
+
+    budget = budget_of(arguments, policy if isinstance(policy, Plan) else None)
+    return Planner(network, TaskShape.of(drawn.episode), policy, budget)
+
+
+def draw(arguments, policy):
+    """What `tinytrain.adapt` takes as the episode of the options; no image is decoded."""
+    from tinytrain.api.opening import Drawn
+    from tinytrain.datasets import folder_dataset, open_dataset
     from tinytrain.policies.registry import least_classes
 
     of_folder = arguments.folder is not None
@@ -182,23 +225,14 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
         raise UsageError(
             "usage", f"{ignored[0]} has no effect {'for a folder' if of_folder else 'without DIR'}"
         )
-    if of_folder:
-        refuse_other_kinds(arguments.folder, "images")
-        dataset = folder_dataset(arguments.folder, arguments.flip)
-        draw = partial(_from_folder, arguments, least_classes(policy))
-    else:
-        data = DEFAULT_DATA if arguments.data is None else arguments.data
-        dataset, draw = open_dataset(data), partial(_from_dataset, arguments)
-    episode = draw(dataset)
-    plan = policy if isinstance(policy, Plan) else None
-    if within_budget:
-        budget = budget_of(arguments, plan)
-        Planner(network, TaskShape.of(episode), policy, budget).probe()
-    shape, all_in_use = network.input.shape, of_folder and arguments.shots is None
-    episode = decoded(dataset, episode, shape, progress, None if all_in_use else draw)
-    if of_folder:
-        episode = unrepeated(episode, shape)
-    return Opened(episode, ([] if plan else _unlimited(arguments, policy)) + _too_few(arguments, episode))
+    if not of_folder:
+        dataset = open_dataset(DEFAULT_DATA if arguments.data is None else arguments.data)
+        again = partial(_from_dataset, arguments)
+        return Drawn(again(dataset), dataset, again, once=False)
+    refuse_other_kinds(arguments.folder, "images")
+    dataset = folder_dataset(arguments.folder, arguments.flip)
+    again = partial(_from_folder, arguments, least_classes(policy))
+    return Drawn(again(dataset), dataset, None if arguments.shots is None else again)
 
 
 def _from_dataset(arguments, dataset):

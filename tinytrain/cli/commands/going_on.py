@@ -1,7 +1,7 @@
 """``tinytrain adapt --from``: more classes for a finished delta, by training or in its classifier alone."""
 
 import os
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands import episodes
@@ -45,23 +45,19 @@ def check_arguments(arguments) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Source:
-    """The delta of ``--from``, its network, and the policy that trains the same again.
+class Source(NamedTuple):
+    """The delta of ``--from``, and its network.
 
     `place` is where the store is that the delta comes from, None if the result does not go there as well.
     """
 
     delta: object
     network: object
-    policy: object
-    place: object = None
+    place: object
 
     @classmethod
     def of(cls, arguments) -> "Source | None":
         """None without ``--from``. Raises InputError."""
-        from tinytrain.pipeline.continual import continued_policy
-
         if arguments.source is None:
             return None
         goes_back = arguments.store and os.path.realpath(arguments.store) == os.path.realpath(
@@ -69,25 +65,22 @@ class Source:
         )
         place = place_of(arguments.source) if goes_back else None
         delta = open_delta(arguments.source)
-        network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
-        return cls(delta, network, continued_policy(delta), place)
+        return cls(delta, BackboneOfDelta(arguments.backbone).of(delta, arguments.out), place)
 
-    def opened(self, arguments, progress) -> episodes.Opened:
-        """The episode of what is remembered and of the images of the folder, if there is one."""
+    def adapted(self, arguments, budget, progress):
+        """The report of an adaptation to what is remembered and to the folder, if there is one."""
+        from tinytrain.api.adapt import adapt_again
         from tinytrain.base.file_kinds import refuse_other_kinds
         from tinytrain.datasets import folder_dataset
-        from tinytrain.datasets.decoding import all_decoded
-        from tinytrain.pipeline.continual import continued_episode
+        from tinytrain.runtime.device import Device
 
-        if arguments.folder is None:
-            return episodes.Opened(continued_episode(self.delta), [])
-        refuse_other_kinds(arguments.folder, "images")
-        dataset = folder_dataset(arguments.folder, arguments.flip)
-        images, facts = all_decoded(dataset, self.network.input.shape, progress)
-        episode = continued_episode(
-            self.delta, images, dataset.class_names, dataset.may_flip, arguments.folder
-        )
-        return episodes.Opened(replace(episode, skipped=facts.skipped), [])
+        images = None
+        if arguments.folder is not None:
+            refuse_other_kinds(arguments.folder, "images")
+            images = folder_dataset(arguments.folder, arguments.flip)
+        device = Device(threads=arguments.threads, progress=progress)
+        named = self.network, self.delta, images, None
+        return adapt_again(*named, budget, arguments.seed, arguments.force, device)
 
 
 def _check_extension(arguments) -> None:

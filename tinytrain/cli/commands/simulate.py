@@ -4,7 +4,6 @@ from tinytrain.backbones.load import open_backbone
 from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import add_backbone, add_json, check_outputs, print_result, say
-from tinytrain.cli.commands.tiers import naming_tiers
 
 DESCRIPTION = (
     "Run an adaptation on a simulated board. Shows whether it fits, the counted operations, and its cost in "
@@ -57,7 +56,7 @@ def run(arguments) -> int:
 
     board, policy = find_board(arguments.board), episodes.policy_of(arguments)
     network = open_backbone(arguments.backbone)
-    with naming_tiers(arguments), ProgressLine() as progress:
+    with episodes.naming_tiers(arguments), ProgressLine() as progress:
         # The board is checked before the budget: if it is too small, another budget does not help.
         opened = episodes.open_episode(arguments, network, policy, progress, within_budget=False)
         simulation = simulate(
