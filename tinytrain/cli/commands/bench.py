@@ -2,9 +2,8 @@
 
 import argparse
 
-from tinytrain.base.console import at_least
 from tinytrain.base.errors import UsageError
-from tinytrain.cli.commands.common import add_action, add_json, check_outputs, print_result, say
+from tinytrain.cli.commands.common import add_action, add_json, add_number, check_outputs, print_result, say
 
 RUN = (
     "Run every policy of a matrix on the same episodes and write a log. A stopped run continues where it "
@@ -60,9 +59,7 @@ def add_arguments(parser) -> None:
     _add_learning_rates(report, "FILE", "also show the trials of 'bench tune' in FILE")
     report.add_argument("--matrix", metavar="MATRIX", help="also list the runs of MATRIX that the logs lack")
     report.add_argument("--packs", type=names, metavar="A,B", help="only these packs of the logs")
-    report.add_argument(
-        "--episodes", type=at_least(1), metavar="N", help="only the first N episodes per pack"
-    )
+    add_number(report, "--episodes", 1, "only the first N episodes per pack")
     add_json(report, inherited=True)
 
 
@@ -92,10 +89,7 @@ def _add_learning_rates(parser, metavar: str, text: str, required: bool = False)
 def _add_run_arguments(parser) -> None:
     parser.add_argument("matrix", metavar="MATRIX", help="YAML file or name of a shipped matrix")
     parser.add_argument("-o", "--out", metavar="LOG", help="log file; default: name of the matrix + .jsonl")
-    parser.add_argument(
-        "--jobs", type=at_least(1), default=1, metavar="N",
-        help="number of processes, with one thread each; default: 1",
-    )  # fmt: skip
+    add_number(parser, "--jobs", 1, "number of processes, with one thread each", 1)
     parser.add_argument(
         "--parallel", default="loky", metavar="NAME",
         help="joblib backend: loky, dask or ray; default: loky",
@@ -109,7 +103,7 @@ def _add_run_arguments(parser) -> None:
     )  # fmt: skip
     parser.add_argument("--data", metavar="DIR", help="folder of the packs; default: $TINYTRAIN_DATA")
     parser.add_argument("--policies", type=names, metavar="A,B", help="only these policies of the matrix")
-    parser.add_argument("--episodes", type=at_least(1), metavar="N", help="at most N episodes per pack")
+    add_number(parser, "--episodes", 1, "at most N episodes per pack")
     parser.add_argument(
         "--any-code", action="store_true", help="count runs of other versions of the code as done"
     )

@@ -1,7 +1,6 @@
 """``tinytrain calibrate``: give a network the codes by which it runs in int8."""
 
-from tinytrain.base.console import at_least
-from tinytrain.cli.commands.common import add_json, check_network_output, print_result
+from tinytrain.cli.commands.common import add_json, add_number, check_network_output, print_result
 
 DESCRIPTION = (
     "Give a network the codes by which it runs in int8: what its layers give for some images is measured and "
@@ -21,9 +20,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--data", metavar="DIR", help="folder with a folder per class, or pack; default: generated domains"
     )
-    parser.add_argument(
-        "--images", type=at_least(1), default=IMAGES, help="images at most of --data; default: %(default)s"
-    )
+    add_number(parser, "--images", 1, "images at most of --data", IMAGES)
     add_json(parser)
 
 

@@ -29,6 +29,13 @@ def add_action(actions, name: str, summary: str, examples: str, **options):
     )
 
 
+def add_number(
+    parser, option: str, least: int, text: str, default: int | None = None, metavar: str = "N"
+) -> None:
+    """An option for a whole number of at least `least`; its help says what `text` does, and the default."""
+    parser.add_argument(option, type=at_least(least), default=default, metavar=metavar, help=text)
+
+
 def add_backbone(parser) -> None:
     parser.add_argument(
         "--backbone",
@@ -122,11 +129,8 @@ def add_delta(parser, more: str = "") -> None:
 
 
 def add_threads(parser) -> None:
-    parser.add_argument(
-        "--threads",
-        type=at_least(1),
-        metavar="N",
-        help="worker threads; default: up to one per core; does not change the result",
+    add_number(
+        parser, "--threads", 1, "worker threads; default: up to one per core; does not change the result"
     )
 
 

@@ -3,13 +3,13 @@
 import os
 
 from tinytrain.base.answer import with_old_keys
-from tinytrain.base.console import at_least
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.units import format_bytes
 from tinytrain.cli.commands.common import (
     NAMED,
     add_action,
     add_json,
+    add_number,
     check_outputs,
     print_result,
     say,
@@ -77,18 +77,10 @@ def add_arguments(parser) -> None:
     export.add_argument("folder", metavar="DIR", help="new or empty folder")
     _add_pack(actions)
     for parser_, per_class in ((preview, 8), (export, 20)):
-        parser_.add_argument("--classes", type=at_least(1), metavar="N", help="only the first N classes")
-        parser_.add_argument(
-            "--per-class", type=at_least(1), default=per_class, metavar="N",
-            help=f"images per class; default: {per_class}",
-        )  # fmt: skip
-        parser_.add_argument(
-            "--size", type=at_least(1), default=128, metavar="PIXELS", help="side of an image; default: 128"
-        )
-        parser_.add_argument(
-            "--seed", type=at_least(0), default=0, metavar="N",
-            help="seed of the random choice of images; default: 0",
-        )  # fmt: skip
+        add_number(parser_, "--classes", 1, "only the first N classes")
+        add_number(parser_, "--per-class", 1, "images per class", per_class)
+        add_number(parser_, "--size", 1, "side of an image", 128, metavar="PIXELS")
+        add_number(parser_, "--seed", 0, "seed of the random choice of images; default: 0", 0)
         add_json(parser_)
 
 
@@ -96,21 +88,17 @@ def _add_pack(actions) -> None:
     pack = add_action(actions, "pack", "write a pack", PACK_EXAMPLES, description=PACK)
     pack.add_argument("out", metavar="FILE.npz", help="pack to write")
     pack.add_argument("data", metavar="NAME", help=NAME_HELP)
-    pack.add_argument("--classes", type=at_least(1), metavar="N", help="only the first N classes")
-    pack.add_argument(
-        "--per-class", type=at_least(1), metavar="N",
-        help="at most N images of each class, drawn at random, of all groups in turn; default: all",
+    add_number(pack, "--classes", 1, "only the first N classes")
+    add_number(
+        pack, "--per-class", 1,
+        "at most N images of each class, drawn at random, of all groups in turn; default: all",
     )  # fmt: skip
-    pack.add_argument(
-        "--size", type=at_least(1), default=84, metavar="PIXELS", help="side of an image; default: 84"
-    )
+    add_number(pack, "--size", 1, "side of an image", 84, metavar="PIXELS")
     pack.add_argument(
         "--raw", action="store_true", help="store pixels as they are; without it: as JPEG of quality 95"
     )
     pack.add_argument("--grey", action="store_true", help="store one channel")
-    pack.add_argument(
-        "--seed", type=at_least(0), default=0, metavar="N", help="seed of --per-class; default: 0"
-    )
+    add_number(pack, "--seed", 0, "seed of --per-class; default: 0", 0)
     add_json(pack)
 
 

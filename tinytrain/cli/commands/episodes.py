@@ -8,11 +8,10 @@ from functools import partial
 from typing import NamedTuple
 
 from tinytrain.backbones.load import open_backbone
-from tinytrain.base.console import at_least
 from tinytrain.base.errors import BudgetError, UsageError
 from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.units import parse_bytes, parse_fraction, parse_seconds
-from tinytrain.cli.commands.common import DEFAULT_DATA
+from tinytrain.cli.commands.common import DEFAULT_DATA, add_number
 
 
 def add_arguments(parser) -> None:
@@ -26,25 +25,18 @@ def add_arguments(parser) -> None:
         help="pack, generated domain or target set NAME:DIR instead of DIR (see 'tinytrain data --help'); "
         f"default: {DEFAULT_DATA}",
     )
-    parser.add_argument(
-        "--way", type=at_least(2), metavar="N", help="classes; default: all of DIR, or 5 of --data"
-    )
-    parser.add_argument(
-        "--shots", type=at_least(1), metavar="N",
-        help="images per class to adapt to; default: all of DIR that are not held out, or 5 of --data",
+    add_number(parser, "--way", 2, "classes; default: all of DIR, or 5 of --data")
+    add_number(
+        parser, "--shots", 1,
+        "images per class to adapt to; default: all of DIR that are not held out, or 5 of --data",
     )  # fmt: skip
-    parser.add_argument(
-        "--queries", type=at_least(0), metavar="N",
-        help="images per class for evaluation; default: with --shots the rest of DIR, without it a fifth if "
+    add_number(
+        parser, "--queries", 0,
+        "images per class for evaluation; default: with --shots the rest of DIR, without it a fifth if "
         "every class has 10 or more and that makes 20 images; 0 holds out none; with --data 10",
     )  # fmt: skip
-    parser.add_argument(
-        "--episode", type=at_least(0), default=0, metavar="K",
-        help="number of the random episode of --data; default: 0",
-    )  # fmt: skip
-    parser.add_argument(
-        "--seed", type=at_least(0), default=0, metavar="N", help="seed of all random choices; default: 0"
-    )
+    add_number(parser, "--episode", 0, "number of the random episode of --data; default: 0", 0, metavar="K")
+    add_number(parser, "--seed", 0, "seed of all random choices; default: 0", 0)
     parser.add_argument(
         "--flip",
         action="store_true",
@@ -82,11 +74,11 @@ def add_arguments(parser) -> None:
         help="classifier: one of the heads below, or FILE.py:NAME of your own, a file that is executed; "
         "default: what the policy chooses",
     )  # fmt: skip
-    parser.add_argument(
-        "--replay", type=at_least(0), default=0, metavar="K",
-        help="keep the features of so many images of each class in the delta, so that 'tinytrain adapt "
+    add_number(
+        parser, "--replay", 0,
+        "keep the features of so many images of each class in the delta, so that 'tinytrain adapt "
         "--from' can go on without the images; best are all images of a class: with fewer, old classes "
-        "lose against new ones; default: 0, none",
+        "lose against new ones; default: 0, none", 0, metavar="K",
     )  # fmt: skip
     parser.set_defaults(seconds=None)  # an option of few commands: `add_seconds`
 

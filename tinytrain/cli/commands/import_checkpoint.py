@@ -1,10 +1,9 @@
 """``tinytrain import``: convert a published checkpoint or an ONNX model to a network file."""
 
-from tinytrain.base.console import at_least
 from tinytrain.base.errors import UsageError
 from tinytrain.base.extras import install
 from tinytrain.base.file_kinds import refuse_other_kinds
-from tinytrain.cli.commands.common import add_json, check_network_output, print_result, say
+from tinytrain.cli.commands.common import add_json, add_number, check_network_output, print_result, say
 
 DESCRIPTION = (
     "Convert a published int8 checkpoint (.pkl) or an ONNX model (.onnx) to a network file. A checkpoint is "
@@ -36,9 +35,7 @@ def add_arguments(parser) -> None:
         "--scale", type=numbers, metavar="S", help="S, a number such as 1/255, or R,G,B; default: 1/127.5"
     )
     parser.add_argument("--std", type=numbers, metavar="D", help="instead of --scale: S is 1/D")
-    parser.add_argument(
-        "--size", type=at_least(1), metavar="PIXELS", help="side of the images; default: that of the file"
-    )
+    add_number(parser, "--size", 1, "side of the images; default: that of the file", metavar="PIXELS")
     add_json(parser)
 
 

@@ -1,9 +1,9 @@
 """Options and steps that the commands of the offline stage share."""
 
-from tinytrain.base.console import at_least
 from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands.common import (
     add_json,
+    add_number,
     add_threads,
     backbone_file,
     check_outputs,
@@ -21,8 +21,8 @@ FILES = (
 def add_arguments(parser) -> None:
     parser.add_argument("recipe", metavar="RECIPE", help="YAML file or name of a shipped recipe")
     parser.add_argument("-o", "--out", metavar="NET.safetensors", required=True, help="network to write")
-    parser.add_argument("--seed", type=at_least(0), metavar="N", help="seed instead of the recipe's")
-    parser.add_argument("--steps", type=at_least(1), metavar="N", help="steps instead of the recipe's")
+    add_number(parser, "--seed", 0, "seed instead of the recipe's")
+    add_number(parser, "--steps", 1, "steps instead of the recipe's")
     parser.add_argument(
         "--restart", action="store_true", help="delete the files of an earlier run and start again"
     )

@@ -1,13 +1,13 @@
 """``tinytrain search``: SparseUpdate's offline search for the layers and channels to train."""
 
 from tinytrain.backbones.load import open_backbone
-from tinytrain.base.console import at_least
 from tinytrain.base.errors import UsageError
 from tinytrain.base.units import format_bytes, parse_bytes
 from tinytrain.cli.commands.common import (
     DEFAULT_DATA,
     add_backbone,
     add_json,
+    add_number,
     add_threads,
     backbone_file,
     check_outputs,
@@ -47,25 +47,17 @@ def add_arguments(parser) -> None:
         ("--shots", 1, 5, "support images per class"),
         ("--queries", 1, 10, "query images per class"),
     ):
-        parser.add_argument(
-            option, type=at_least(least), default=default, metavar="N", help=f"{text}; default: {default}"
-        )
-    parser.add_argument(
-        "--first", type=at_least(0), metavar="LAYER",
-        help="first layer that may be trained; default: skip the first 40%% of the layers",
+        add_number(parser, option, least, text, default)
+    add_number(
+        parser, "--first", 0,
+        "first layer that may be trained; default: skip the first 40%% of the layers", metavar="LAYER",
     )  # fmt: skip
     parser.add_argument(
         "--ratios", type=ratios, default="1,1/2,1/4,1/8", metavar="LIST",
         help="fractions of the input channels of a layer; default: 1,1/2,1/4,1/8",
     )  # fmt: skip
-    parser.add_argument(
-        "--samples",
-        type=at_least(100),
-        default=20_000,
-        metavar="N",
-        help="configurations to try; default: 20000",
-    )
-    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="random seed; default: 0")
+    add_number(parser, "--samples", 100, "configurations to try", 20_000)
+    add_number(parser, "--seed", 0, "random seed; default: 0", 0)
     add_threads(parser)
     add_json(parser)
 
