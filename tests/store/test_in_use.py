@@ -11,7 +11,7 @@ from toystreams import delta_of, images
 import tinytrain
 from tinytrain.base.errors import InputError
 from tinytrain.delta.file import encode_delta, load_delta
-from tinytrain.store import Store
+from tinytrain.store import Store, deltastore
 from tinytrain.stream.learner import Learner
 
 
@@ -45,6 +45,24 @@ def test_the_digest_of_status_changes_with_every_correction_and_that_of_the_file
     assert len({facts["sha256"] for facts in found}) == 3
     assert {facts["file_sha256"] for facts in found} == {found[0]["sha256"]}
     assert tt("status", state) == 0 and "with 2 corrections since" in capsys.readouterr().out
+
+
+def test_status_counts_no_renamed_class_as_a_correction(state, capsys):
+    learn(state, 0)
+    store = Store(state, "numpy")
+    Learner(store.peek().delta, store, store.start(), backend="numpy").rename("new", "newer")
+    found = status(state, capsys)
+    assert found["learnt"] == 1 and "newer" in found["current"]["classes"]
+
+
+@pytest.mark.parametrize("words", [("rename", "class0", "a"), ("forget", "class0")])
+def test_a_changed_delta_is_made_of_one_look_at_its_store(state, words, monkeypatch):
+    """To replay the journal takes as long as all that was learnt."""
+    for number in range(2):
+        learn(state, number)
+    replays, replayed = [], deltastore.replayed
+    monkeypatch.setattr(deltastore, "replayed", lambda *given: replays.append(1) or replayed(*given))
+    assert tt(words[0], state, *words[1:]) == 0 and len(replays) == 1
 
 
 @pytest.mark.parametrize("corrections", [0, 2])

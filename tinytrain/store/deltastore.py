@@ -26,7 +26,7 @@ from tinytrain.delta.classes import forgot_more
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.store.folder import Folder
-from tinytrain.store.journal import Entry
+from tinytrain.store.journal import LEARN, Entry
 from tinytrain.store.journal_replay import in_force, replayed
 from tinytrain.store.kept import FOLDER, CorrectedImages
 from tinytrain.store.record import MAX_DELTA, TRIAL_STARTS, Slot
@@ -197,7 +197,7 @@ class Store:
             "starts": record.starts,
             "starts_left": left,
             "to_beat": record.to_beat,
-            "learnt": len(in_force(journal.entries)),
+            "learnt": sum(entry.action == LEARN for entry in in_force(journal.entries)),
             "damaged": journal.damaged + (journal.torn > 0),
             "previous": self._facts(record.previous),
             "warnings": list(warnings),

@@ -1,9 +1,10 @@
 """What commands share that change a finished delta: where it comes from, and where the new one goes."""
 
 import os
+from collections.abc import Callable
 from unicodedata import normalize
 
-from tinytrain.cli.commands.common import add_delta, add_json, check_outputs, check_store, place_of
+from tinytrain.cli.commands.common import add_delta, add_json, check_outputs, check_store, open_placed
 
 IN_PLACE = "file to write the new delta to; default: the delta file itself, or on trial in the store"
 
@@ -14,30 +15,29 @@ def add_arguments(parser) -> None:
     add_json(parser)
 
 
-def check_place(arguments) -> None:
-    """Raise StorageError or UsageError if the result could not be written, before anything is done.
+def changed(arguments, change: Callable) -> tuple:
+    """The delta of the options after ``change(delta)``, and where it was written.
 
-    If the store learns something from now on, `write` refuses.
+    That is "out", or "store" and the "generation" that is on trial there. Raises StorageError or UsageError
+    if the result could not be written, before anything is done; and StorageError if the store has learnt
+    something meanwhile.
     """
-    arguments.place = None
-    if arguments.out is None and os.path.isdir(arguments.delta):
-        check_store(arguments.delta)
-        arguments.place = place_of(arguments.delta)
-    else:
-        check_outputs(arguments.out or arguments.delta)
-
-
-def write(arguments, delta) -> dict:
-    """Write `delta` where the options say: "out", or "store" and the "generation" that is on trial there."""
     from tinytrain.delta.file import save_delta
     from tinytrain.store import Store
 
-    if arguments.out is None and os.path.isdir(arguments.delta):
-        generation = Store(arguments.delta).commit(delta, arguments.place)
-        return {"out": None, "store": arguments.delta, "generation": generation}
+    in_store = arguments.out is None and os.path.isdir(arguments.delta)
+    if in_store:
+        check_store(arguments.delta)
+    else:
+        check_outputs(arguments.out or arguments.delta)
+    before, at = open_placed(arguments.delta)
+    delta = change(before)
+    if in_store:
+        generation = Store(arguments.delta).commit(delta, at)
+        return delta, {"out": None, "store": arguments.delta, "generation": generation}
     place = arguments.out or arguments.delta
     save_delta(place, delta)
-    return {"out": place, "store": None, "generation": None}
+    return delta, {"out": place, "store": None, "generation": None}
 
 
 def kept_images(place: dict, name: str) -> int:

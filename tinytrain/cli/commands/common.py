@@ -150,6 +150,14 @@ def open_delta(path: str, *, start_of: Callable[[str], bool] | None = None):
     With `start_of`, which says of a digest whether there is such a network, this counts as a start of a
     delta on trial. Raises InputError.
     """
+    return open_placed(path, start_of)[0]
+
+
+def open_placed(path: str, start_of: Callable[[str], bool] | None = None):
+    """The delta as `open_delta` gives it, and how far its store is, None for a file.
+
+    What is made of the delta is committed to the store only at this place.
+    """
     if os.path.isdir(path):
         from tinytrain.store import Store
 
@@ -158,17 +166,11 @@ def open_delta(path: str, *, start_of: Callable[[str], bool] | None = None):
             raise InputError("store-missing", text)
 
         store = Store(path)
-        return delta_in_use(path, store.peek() if start_of is None else store.start(start_of))
+        start = store.peek() if start_of is None else store.start(start_of)
+        return delta_in_use(path, start), start.place
     from tinytrain.delta.file import load_delta
 
-    return load_delta(path)
-
-
-def place_of(store: str):
-    """How far a store is, before its delta is read: what is made of that is committed only at this place."""
-    from tinytrain.store import Store
-
-    return Store(store).peek().place
+    return load_delta(path), None
 
 
 def say_what_goes(path: str, over: bool = False) -> None:

@@ -1,7 +1,7 @@
 """``tinytrain forget``: a class less in a delta."""
 
 from tinytrain.cli.commands import changing
-from tinytrain.cli.commands.common import open_delta, print_result, text_width
+from tinytrain.cli.commands.common import print_result, text_width
 
 DESCRIPTION = (
     "Take a class out of a delta, without any image. The result says what still carries traces of it: "
@@ -31,10 +31,9 @@ def run(arguments) -> int:
     from tinytrain.delta.classes import forget
     from tinytrain.report.layout import Item, fitted, short
 
-    changing.check_place(arguments)
-    delta = forget(open_delta(arguments.delta), arguments.name)
-    place, left = changing.write(arguments, delta), delta.report["forgotten"]["traces"]
-    names, kept = list(delta.class_names), changing.kept_images(place, arguments.name)
+    delta, place = changing.changed(arguments, lambda delta: forget(delta, arguments.name))
+    left, names = delta.report["forgotten"]["traces"], list(delta.class_names)
+    kept = changing.kept_images(place, arguments.name)
     result = {"forgotten": arguments.name, "classes": names, "traces": left, "kept_images": kept, **place}
     items = [
         Item("forgotten", f"{short(arguments.name)}; {_remain(len(names))}"),

@@ -8,7 +8,7 @@ from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import (
     BackboneOfDelta,
     open_delta,
-    place_of,
+    open_placed,
     print_result,
     say,
     text_width,
@@ -63,9 +63,9 @@ class Source(NamedTuple):
         goes_back = arguments.store and os.path.realpath(arguments.store) == os.path.realpath(
             arguments.source
         )
-        place = place_of(arguments.source) if goes_back else None
-        delta = open_delta(arguments.source)
-        return cls(delta, BackboneOfDelta(arguments.backbone).of(delta, arguments.out), place)
+        delta, place = open_placed(arguments.source)
+        network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
+        return cls(delta, network, place if goes_back else None)
 
     def adapted(self, arguments, budget, progress):
         """The report of an adaptation to what is remembered and to the folder, if there is one."""

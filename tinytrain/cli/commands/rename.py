@@ -1,7 +1,7 @@
 """``tinytrain rename``: another name for a class of a delta."""
 
 from tinytrain.cli.commands import changing
-from tinytrain.cli.commands.common import open_delta, print_result, text_width
+from tinytrain.cli.commands.common import print_result, text_width
 
 DESCRIPTION = (
     "Give a class of a delta another name. Nothing else of the delta changes. Images of the class that "
@@ -25,9 +25,7 @@ def run(arguments) -> int:
     from tinytrain.report.layout import Item, count_of, fitted, short
     from tinytrain.store import Store
 
-    changing.check_place(arguments)
-    delta = rename(open_delta(arguments.delta), arguments.old, arguments.new)
-    place = changing.write(arguments, delta)
+    delta, place = changing.changed(arguments, lambda delta: rename(delta, arguments.old, arguments.new))
     moved = changing.kept_images(place, arguments.old)
     result = {"old": arguments.old, "new": arguments.new, "classes": list(delta.class_names), **place}
     result["kept_images"] = moved
