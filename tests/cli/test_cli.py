@@ -15,8 +15,8 @@ from cases import each
 from tinytrain.base.console import Parser, guarded
 from tinytrain.base.errors import BudgetError, InputError, StorageError, TinytrainError, one_line, visible
 from tinytrain.cli.commands import bench, common
-from tinytrain.cli.help import COMMAND_GROUPS
-from tinytrain.cli.main import COMMANDS, help_text, main, parser_of
+from tinytrain.cli.help import COMMAND_GROUPS, full_help
+from tinytrain.cli.main import COMMANDS, main, parser_of
 from tinytrain.datasets.dataset import Provenance
 from tinytrain.episode import holding
 from tinytrain.episode.input_facts import Skipped, file_lines
@@ -65,7 +65,7 @@ def test_help_answers_in_a_fifth_of_a_second(words):
 
 
 def test_help_names_every_command_and_documents_every_exit_code():
-    text = help_text()
+    text = full_help()
     assert all(f"\n  {name}" in text for name in COMMANDS)
     codes = {error.exit_code for error in TinytrainError.__subclasses__()} | {0, 130}
     assert codes == {0, 2, 3, 4, 5, 6, 130}
@@ -102,7 +102,7 @@ def help_of(*words, capsys) -> str:
 def test_the_help_of_everything_fits_80_columns_and_has_each_command_in_one_section(capsys):
     grouped = [name for names in COMMAND_GROUPS.values() for name in names]
     assert len(grouped) == len(set(grouped)) and COMMANDS.keys() <= set(grouped)
-    assert max(map(len, help_text().splitlines())) <= 80
+    assert max(map(len, full_help().splitlines())) <= 80
 
 
 def test_help_takes_a_command_and_an_action(capsys):
@@ -110,7 +110,7 @@ def test_help_takes_a_command_and_an_action(capsys):
         with pytest.raises(SystemExit):
             main(["help", *words])
         assert capsys.readouterr().out == help_of(*words, capsys=capsys)
-    assert main(["help"]) == 0 and capsys.readouterr().out == help_text()
+    assert main(["help"]) == 0 and capsys.readouterr().out == full_help()
     assert main(["help", "adpt"]) == 2 and "did you mean adapt?" in capsys.readouterr().err
 
 
@@ -165,15 +165,6 @@ def test_every_option_with_a_default_shows_it(capsys):
             if action.option_strings and action.default not in (None, False, argparse.SUPPRESS, []):
                 assert "default" in parser._get_formatter()._get_help_string(action), (name, action.dest)
         assert "None" not in text
-
-
-def test_an_option_with_a_new_name_keeps_the_old_one_with_a_note(capsys):
-    parser = Parser()
-    bench.add_arguments(parser)
-    for option, note in (("--learning-rates", ""), ("--rates", "--rates is now called --learning-rates")):
-        assert parser.parse(["run", "smoke", option, "file"]).rates == "file"
-        err = capsys.readouterr().err
-        assert note in err and bool(err) == bool(note)
 
 
 @each("name", sorted(COMMANDS.keys() - {"data", "completion"}))

@@ -283,12 +283,12 @@ def test_a_result_may_be_called_like_a_policy_and_be_written_again(place, tmp_pa
 
 
 def test_a_hopeless_budget_is_refused_before_any_image_is_decoded(place, monkeypatch):
-    monkeypatch.setattr("tinytrain.datasets.decoding.decoded", lambda *_: pytest.fail("images were decoded"))
+    monkeypatch.setattr("tinytrain.api.opening.decoded", lambda *_: pytest.fail("images were decoded"))
     assert main([*map(str, adapt(place, "--budget", "1kB"))]) == 4
 
 
 def test_an_output_that_cannot_be_written_is_found_before_any_work(place, tmp_path, monkeypatch):
-    monkeypatch.setattr("tinytrain.cli.commands.adapt._adapt", lambda *_: pytest.fail("work was started"))
+    monkeypatch.setattr("tinytrain.cli.commands.adapt._adapted", lambda *_: pytest.fail("work was started"))
     assert main([*map(str, adapt(place, "--out", tmp_path / "none" / "x.safetensors"))]) == 6
 
 

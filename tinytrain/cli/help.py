@@ -2,58 +2,61 @@
 
 from collections.abc import Mapping
 
-# Sections of `tinytrain --help`, in order: commands of `tinytrain.cli.main.COMMANDS`.
+# Sections of `tinytrain --help`, in order: name of a command -> (module in tinytrain.cli.commands, summary).
 COMMAND_GROUPS = {
-    "start here": ("adapt", "check", "predict", "eval", "plan"),
-    "on a device": (
-        "watch",
-        "warmup",
-        "doctor",
-        "apply",
-        "confirm",
-        "rollback",
-        "status",
-        "rename",
-        "forget",
-    ),
-    "images and networks": ("data", "backbones", "import", "calibrate", "info", "export", "emit"),
-    "offline, on a PC": ("simulate", "bench", "pretrain", "meta-train", "search"),
-    "shell": ("completion",),
+    "start here": {
+        "adapt": ("adapt", "adapt a network to a few images per class"),
+        "check": ("check", "show whether images are enough, and what more of them would bring"),
+        "predict": ("predict", "predict class and confidence of images"),
+        "eval": ("evaluate", "show accuracy on labelled images, and what went wrong"),
+        "plan": ("plan", "show what would be trained and what it costs, without training"),
+    },
+    "on a device": {
+        "watch": ("watch", "predict images as they come, and learn from corrections"),
+        "warmup": ("warmup", "compile all kernels and keep them on disk"),
+        "doctor": ("doctor", "check this machine and installation, and show remedies"),
+        "apply": ("apply", "put a delta on trial in a store"),
+        "confirm": ("confirm", "keep the delta that is on trial"),
+        "rollback": ("rollback", "go back to the previous delta"),
+        "status": ("status", "show the deltas of a store"),
+        "rename": ("rename", "give a class of a delta another name"),
+        "forget": ("forget", "take a class out of a delta"),
+    },
+    "images and networks": {
+        "data": ("data", "list, check, preview, export and pack image data"),
+        "backbones": ("backbones", "list backbones by name, download published ones"),
+        "import": ("import_checkpoint", "convert a published checkpoint or an ONNX model to a network file"),
+        "calibrate": ("calibrate", "give a network the codes by which it runs in int8"),
+        "info": ("info", "show layers, shapes, parameters and costs of a network"),
+        "export": ("export", "write the adapted network as ONNX, LiteRT or network file"),
+        "emit": ("emit", "write a C library that adapts on a microcontroller"),
+    },
+    "offline, on a PC": {
+        "simulate": ("simulate", "run an adaptation on a simulated board and show its cost there"),
+        "bench": ("bench", "compare policies on paired episodes, tune learning rates"),
+        "pretrain": ("pretrain", "train a network from random weights, with or without a teacher"),
+        "meta-train": ("meta_train", "train a network on few-shot episodes of many domains"),
+        "search": ("search", "search what SparseUpdate should train of a network"),
+    },
+    "shell": {
+        "completion": ("completion", "print a script that completes commands in a shell"),
+    },
 }
+COMMANDS = {name: row for rows in COMMAND_GROUPS.values() for name, row in rows.items()}
 START = "start here"
 
 _IMAGES = ("folder", "data", "way", "shots", "queries", "episode", "flip", "seed", "source", "add")
-_METHOD = (
-    "backbone",
-    "budget",
-    "macs",
-    "macs_mode",
-    "precision",
-    "policy",
-    "head",
-    "plan",
-    "target",
-    "replay",
-    "adapt",
-    "force",
-    "threads",
-)
+_LIMITS = ("backbone", "budget", "macs", "macs_mode", "precision", "policy", "head", "plan", "target")
+_METHOD = (*_LIMITS, "replay", "adapt", "force", "threads")
 _OUTPUT = ("reject", "out", "store", "report", "program", "plot", "json", "quiet", "verbose", "help")
 _ADAPTING = {"images": _IMAGES, "budget and method": _METHOD, "output": _OUTPUT}
-_PREDICTING = {
-    "delta": ("delta", "store", "backbone"),
-    "images": ("images", "files_from", "null", "strangers"),
-    "output": _OUTPUT,
-}
+_PREDICTED = ("images", "files_from", "null", "strangers")
+_PREDICTING = {"delta": ("delta", "store", "backbone"), "images": _PREDICTED, "output": _OUTPUT}
 # Command -> sections of its help, in order: the names of its arguments in the code.
 SECTIONS = {
-    "adapt": _ADAPTING,
-    "check": _ADAPTING,
-    "plan": _ADAPTING,
-    "emit": _ADAPTING,
+    **dict.fromkeys(("adapt", "check", "plan", "emit"), _ADAPTING),
     "simulate": {"board": ("board", "boards", "battery"), **_ADAPTING},
-    "predict": _PREDICTING,
-    "eval": _PREDICTING,
+    **dict.fromkeys(("predict", "eval"), _PREDICTING),
 }
 
 USAGE = """usage: tinytrain COMMAND ...
@@ -89,36 +92,22 @@ exit codes:
 """
 
 
-def full_help(commands: Mapping[str, tuple[str, str]]) -> str:
-    """All commands by section, and the exit codes; `commands` maps a name to (module, summary)."""
-    sections = [_section(title, commands) for title in COMMAND_GROUPS]
-    return "\n".join([USAGE, *filter(None, sections)]) + EXAMPLES + END
+def full_help() -> str:
+    """All commands by section, and the exit codes."""
+    return "\n".join([USAGE, *map(_section, COMMAND_GROUPS)]) + EXAMPLES + END
 
 
-def short_help(commands: Mapping[str, tuple[str, str]]) -> str:
+def short_help() -> str:
     """What to type first."""
-    return f"{USAGE}\n{_section(START, commands)}{EXAMPLES}{SHORT_END}"
+    return f"{USAGE}\n{_section(START)}{EXAMPLES}{SHORT_END}"
 
 
-def _section(title: str, commands: Mapping[str, tuple[str, str]]) -> str:
-    rows = [f"  {name:<10}  {commands[name][1]}\n" for name in COMMAND_GROUPS[title] if name in commands]
-    return f"{title}:\n{''.join(rows)}" if rows else ""
+def _section(title: str) -> str:
+    rows = COMMAND_GROUPS[title].items()
+    return f"{title}:\n" + "".join(f"  {name:<10}  {summary}\n" for name, (_, summary) in rows)
 
 
-def policy_lines() -> str:
-    """The policies with half a line each."""
-    from tinytrain.policies import SUMMARIES
-
-    return _lines(SUMMARIES)
-
-
-def head_lines() -> str:
-    """The heads with half a line each."""
-    from tinytrain.heads import SUMMARIES
-
-    return _lines(SUMMARIES)
-
-
-def _lines(summaries: Mapping[str, str]) -> str:
+def listed(summaries: Mapping[str, str]) -> str:
+    """Policies or heads with half a line each."""
     width = max(map(len, summaries))
     return "".join(f"  {name:<{width}}  {text}\n" for name, text in summaries.items())

@@ -14,39 +14,9 @@ from tinytrain.base.help_format import HelpFormatter
 from tinytrain.base.notices import NOTICES
 from tinytrain.base.progress import CompilingLine
 from tinytrain.base.shell import quoted
-from tinytrain.cli.help import SECTIONS, full_help, head_lines, policy_lines, short_help
+from tinytrain.cli.help import COMMANDS, SECTIONS, full_help, listed, short_help
 from tinytrain.kernels.compile_cache.watch import WATCH
 
-# Name -> (module in tinytrain.cli.commands, summary).
-COMMANDS = {
-    "check": ("check", "show whether images are enough, and what more of them would bring"),
-    "adapt": ("adapt", "adapt a network to a few images per class"),
-    "plan": ("plan", "show what would be trained and what it costs, without training"),
-    "simulate": ("simulate", "run an adaptation on a simulated board and show its cost there"),
-    "predict": ("predict", "predict class and confidence of images"),
-    "watch": ("watch", "predict images as they come, and learn from corrections"),
-    "eval": ("evaluate", "show accuracy on labelled images, and what went wrong"),
-    "rename": ("rename", "give a class of a delta another name"),
-    "forget": ("forget", "take a class out of a delta"),
-    "export": ("export", "write the adapted network as ONNX, LiteRT or network file"),
-    "emit": ("emit", "write a C library that adapts on a microcontroller"),
-    "apply": ("apply", "put a delta on trial in a store"),
-    "confirm": ("confirm", "keep the delta that is on trial"),
-    "rollback": ("rollback", "go back to the previous delta"),
-    "status": ("status", "show the deltas of a store"),
-    "import": ("import_checkpoint", "convert a published checkpoint or an ONNX model to a network file"),
-    "calibrate": ("calibrate", "give a network the codes by which it runs in int8"),
-    "info": ("info", "show layers, shapes, parameters and costs of a network"),
-    "backbones": ("backbones", "list backbones by name, download published ones"),
-    "warmup": ("warmup", "compile all kernels and keep them on disk"),
-    "doctor": ("doctor", "check this machine and installation, and show remedies"),
-    "meta-train": ("meta_train", "train a network on few-shot episodes of many domains"),
-    "pretrain": ("pretrain", "train a network from random weights, with or without a teacher"),
-    "bench": ("bench", "compare policies on paired episodes, tune learning rates"),
-    "search": ("search", "search what SparseUpdate should train of a network"),
-    "data": ("data", "list, check, preview, export and pack image data"),
-    "completion": ("completion", "print a script that completes commands in a shell"),
-}
 # Command -> what other tools call it.
 OTHER_WORDS = {
     "adapt": "train fit learn finetune fine-tune tune retrain transfer",
@@ -70,10 +40,6 @@ OTHER_WORDS = {
 }
 
 
-def help_text() -> str:
-    return full_help(COMMANDS)
-
-
 def parser_of(name: str) -> tuple[Parser, ModuleType]:
     """The parser of the command `name`, and its module. Raises UsageError."""
     if name not in COMMANDS:
@@ -91,21 +57,22 @@ def parser_of(name: str) -> tuple[Parser, ModuleType]:
         sections=SECTIONS.get(name),
     )
     command.add_arguments(parser)
-    tables = {"policy": ("policies", policy_lines), "head": ("heads", head_lines)}
-    listed = (f"{t}:\n{lines()}\n" for name, (t, lines) in tables.items() if parser.has(f"--{name}"))
-    parser.epilog = (
-        f"{''.join(listed)}examples:\n{command.EXAMPLES}\n'tinytrain --help' lists the exit codes."
+    tables = "".join(
+        f"{plural}:\n{listed(importlib.import_module(f'tinytrain.{plural}').SUMMARIES)}\n"
+        for option, plural in (("--policy", "policies"), ("--head", "heads"))
+        if parser.has(option)
     )
+    parser.epilog = f"{tables}examples:\n{command.EXAMPLES}\n'tinytrain --help' lists the exit codes."
     return parser, command
 
 
 def run(arguments: list[str]) -> int | None:
     """Run a command line and return its exit code (None for 0). Raises its errors."""
     if not arguments:
-        print(short_help(COMMANDS), end="", file=sys.stderr)
+        print(short_help(), end="", file=sys.stderr)
         return UsageError.exit_code
     if arguments[0] in ("-h", "--help") or arguments == ["help"]:
-        print(help_text(), end="")
+        print(full_help(), end="")
         return 0
     if arguments in (["-V"], ["--version"]):
         print(f"tinytrain {__version__}")

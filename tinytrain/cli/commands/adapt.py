@@ -74,7 +74,10 @@ def add_arguments(parser) -> None:
     add_json(parser)
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
+    from tinytrain.base.files import write_bytes
+    from tinytrain.base.progress import ProgressLine
+
     going_on.check_arguments(arguments)
     render = _renderer(arguments.report)
     needed = backbone_file(arguments.backbone), episodes.searched_file(arguments), arguments.plan
@@ -82,28 +85,8 @@ def run(arguments) -> int:
     check_store(arguments.store, arguments.out, arguments.report)
     if arguments.add is not None:
         return going_on.extend(arguments)
-    with episodes.naming_tiers(arguments):
-        return _adapt(arguments, render)
-
-
-def _renderer(path: str | None):
-    """The function that turns a report into the text of file `path`."""
-    if path is None:
-        return None
-    from tinytrain.report import RENDERERS
-
-    suffix = os.path.splitext(path)[1].lower()
-    if suffix not in RENDERERS:
-        raise UsageError("usage", f"{path!r} must end in {', '.join(RENDERERS)}")
-    return RENDERERS[suffix]
-
-
-def _adapt(arguments, render) -> int:
-    from tinytrain.base.files import write_bytes
-    from tinytrain.base.progress import ProgressLine
-
     plan, source = episodes.plan_of(arguments), going_on.Source.of(arguments)
-    with ProgressLine() as progress:
+    with episodes.naming_tiers(arguments), ProgressLine() as progress:
         if source:
             report, planner = source.adapted(arguments, episodes.budget_of(arguments), progress), None
             opened = episodes.Opened(report.episode, [])
@@ -122,7 +105,18 @@ def _adapt(arguments, render) -> int:
     print_result(result, _text(arguments, result, written), arguments.json)
     if not kept:
         raise _withheld(report.guard)
-    return 0
+
+
+def _renderer(path: str | None):
+    """The function that turns a report into the text of file `path`."""
+    if path is None:
+        return None
+    from tinytrain.report import RENDERERS
+
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix not in RENDERERS:
+        raise UsageError("usage", f"{path!r} must end in {', '.join(RENDERERS)}")
+    return RENDERERS[suffix]
 
 
 def _adapted(arguments, policy, progress):
@@ -194,8 +188,7 @@ def _text(arguments, result: dict, written) -> str:
 
 def _notices(arguments, warnings: list[str], written, kept: bool) -> None:
     """What a text would say and the JSON object has no place for, or no reader yet."""
-    for warning in warnings:
-        say(warning)
+    say(*warnings)
     if written.store:
         say(
             f"generation {written.generation} is on trial; keep it with 'tinytrain confirm --store "

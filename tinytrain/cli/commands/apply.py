@@ -28,7 +28,7 @@ def add_arguments(parser) -> None:
     add_json(parser)
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     from tinytrain.store import TRIAL_STARTS, Store
 
     say_what_goes(arguments.store, over=True)
@@ -43,4 +43,3 @@ def run(arguments) -> int:
         f"'tinytrain confirm --store {arguments.store}'"
     )
     print_result(result, text, arguments.json)
-    return 0

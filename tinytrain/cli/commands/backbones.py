@@ -38,17 +38,16 @@ def add_arguments(parser) -> None:
     add_json(get, inherited=True)
 
 
-def run(arguments) -> int:
-    return _get(arguments) if arguments.action == "get" else _list(arguments)
+def run(arguments) -> None:
+    (_get if arguments.action == "get" else _list)(arguments)
 
 
-def _list(arguments) -> int:
+def _list(arguments) -> None:
     from tinytrain.backbones.catalogue import BACKBONES
 
     rows = [_facts(row) for row in BACKBONES.values()]
     lines = [_line(row) for row in rows]
     print_result({"backbones": rows}, "\n".join([COLUMNS.format(*TITLES), *lines, "", NOTE]), arguments.json)
-    return 0
 
 
 def _facts(row) -> dict:
@@ -89,7 +88,7 @@ def _line(row: dict) -> str:
     return COLUMNS.format(*names, size, side, format_count(row["macs"]), *known, row["licence"])
 
 
-def _get(arguments) -> int:
+def _get(arguments) -> None:
     from tinytrain.backbones.install import cached, checked_file, fetch
     from tinytrain.base.progress import ProgressLine
 
@@ -114,7 +113,6 @@ def _get(arguments) -> int:
     where = "is already here" if had else f"is here now ({row.licence})"
     text = f"{row.name} {where}: {row.path}; use it with --backbone {row.name}"
     print_result(result, text, arguments.json)
-    return 0
 
 
 def _published(name: str):

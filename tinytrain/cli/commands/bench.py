@@ -68,22 +68,8 @@ ESTIMATE_HELP = (
 )
 
 
-class _Renamed(argparse.Action):
-    """An option with a new and an old name; the old one prints a note on stderr."""
-
-    def __call__(self, parser, namespace, values, option_string=None):
-        if option_string != self.option_strings[0]:
-            say(
-                f"{option_string} is now called {self.option_strings[0]}; the next version drops the old name"
-            )
-        setattr(namespace, self.dest, values)
-
-
 def _add_learning_rates(parser, metavar: str, text: str, required: bool = False) -> None:
-    parser.add_argument(
-        "--learning-rates", "--rates", dest="rates", action=_Renamed, metavar=metavar, required=required,
-        help=text,
-    )  # fmt: skip
+    parser.add_argument("--learning-rates", dest="rates", metavar=metavar, required=required, help=text)
 
 
 def _add_run_arguments(parser) -> None:
@@ -131,7 +117,7 @@ def assignment(text: str) -> tuple[str, str]:
     return name, file
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     from tinytrain.meta.bench import session
 
     if arguments.action is None:
@@ -145,7 +131,6 @@ def run(arguments) -> int:
         check_outputs(arguments.rates, needed=(arguments.matrix,))
     result, text = (session.tune if arguments.action == "tune" else session.run)(arguments, say)
     print_result(result, text, arguments.json)
-    return 0
 
 
 def _parsed(words: list[str]):
@@ -154,7 +139,7 @@ def _parsed(words: list[str]):
     return parser.parse_args(words)
 
 
-def _report(arguments) -> int:
+def _report(arguments) -> None:
     from tinytrain.meta.bench.pages import write_report
 
     result = write_report(
@@ -162,4 +147,3 @@ def _report(arguments) -> int:
     )
     text = "\n".join(result["files"])
     print_result(result, text, arguments.json)
-    return 0

@@ -24,7 +24,7 @@ def add_arguments(parser) -> None:
     add_json(parser)
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     from tinytrain.backbones.load import open_backbone
     from tinytrain.base.progress import ProgressLine
     from tinytrain.datasets import open_dataset
@@ -56,4 +56,3 @@ def run(arguments) -> int:
     text = f"{arguments.out}: {found.name} with codes for int8, measured on {len(images)} images"
     text += "; its weights were rounded to int8" if rounded else ""
     print_result(result, text, arguments.json)
-    return 0

@@ -25,14 +25,8 @@ EXAMPLES = """\
   tinytrain check photos/ --backbone net.safetensors
   tinytrain check --data leaves --way 5 --shots 5
 """
-TRAINING = (
-    "budget",
-    "macs",
-    "macs_mode",
-    "precision",
-    "policy",
-    "head",
-)  # options of `episodes` that only --adapt needs
+# Options of `episodes` that only --adapt needs.
+TRAINING = ("budget", "macs", "macs_mode", "precision", "policy", "head")
 LINES, WIDTH = 12, 100  # of the text
 ALONE = "unknown: no class has a second image, by which the first could be judged"
 HARDLY = 0.02  # a gain of accuracy below this is hardly worth taking photographs
@@ -51,7 +45,7 @@ def add_arguments(parser) -> None:
     add_json(parser)
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     from functools import partial
 
     from tinytrain.api.adapt import adapt, check
@@ -76,14 +70,12 @@ def run(arguments) -> int:
             budget, seed = episodes.budget_of(arguments), arguments.seed
             adapted = partial(adapt, network, budget=budget, policy=policy, seed=seed, device=device)
             found = with_adaptations(found, episode, adapted, seed)
-    for warning in opened.warnings:
-        say(warning)
+    say(*opened.warnings)
     about = {"backbone": network.name, "backbone_digest": network.digest, "source": episode.source}
     text = render(found, text_width(), arguments.verbose)
     skipped = [file.to_json() for file in episode.skipped]
     about |= {**found.to_json(), "skipped": skipped, "warnings": opened.warnings}
     print_result(about, text, arguments.json)
-    return 0
 
 
 def render(found, width: int = WIDTH, verbose: bool = False) -> str:

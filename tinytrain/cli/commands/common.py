@@ -183,16 +183,14 @@ def say_what_goes(path: str, over: bool = False) -> None:
     store, before = Store(path), None
     with contextlib.suppress(InputError):
         before = None if over and store.peek().confirmed else store.before()
-    for warning in before.warnings if before else ():
-        say(f"{path}: {warning}")
+    say(*(f"{path}: {warning}" for warning in (before.warnings if before else ())))
 
 
 def delta_in_use(path: str, start):
     """The delta of a `start` of the store `path`, after what there is to say about it. Raises InputError."""
     from tinytrain.store import TRIAL_STARTS
 
-    for warning in start.warnings:
-        say(f"{path}: {warning}")
+    say(*(f"{path}: {warning}" for warning in start.warnings))
     if start.delta is None:
         raise InputError("store-missing", f"{path} has 0 deltas in use; add one with 'tinytrain apply'")
     if not start.confirmed:
@@ -245,9 +243,9 @@ def print_line(text: str) -> None:
     sys.stdout.flush()
 
 
-def say(message: str, error: bool = False) -> None:
-    """Print a notice on stderr, except with --quiet; if it is an `error`, always."""
-    if error or not NOTICES.quiet:
+def say(*messages: str, error: bool = False) -> None:
+    """Print notices on stderr, except with --quiet; if they are an `error`, always."""
+    for message in messages if error or not NOTICES.quiet else ():
         print(f"tinytrain: {shown(message)}", file=sys.stderr)
 
 

@@ -97,15 +97,14 @@ def add_arguments(parser) -> None:
     parser.add_argument("shell", choices=SCRIPTS, metavar="SHELL", help=", ".join(SCRIPTS))
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     if (words := os.environ.get(WORDS)) is None:
         ANSWER.give(SCRIPTS[arguments.shell].rstrip("\n"))
-        return 0
+        return
     kind, found = completed(words.split("\n")[:-1])
     before = BEFORE_TEXT.get(arguments.shell)
     rows = [f"{word}{before}{text}" if before and text else word for word, text in found.items()]
     ANSWER.give("\n".join([kind, *rows]))
-    return 0
 
 
 def completed(words: list[str]) -> tuple[str, dict[str, str]]:

@@ -17,7 +17,7 @@ def add_arguments(parser) -> None:
     add_json(parser)
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     from tinytrain.store import Store
 
     store = Store(arguments.store)
@@ -29,4 +29,3 @@ def run(arguments) -> int:
         else:
             text += "; the store holds nothing else that knows a forgotten class"
     print_result({"store": arguments.store, "generation": generation}, text, arguments.json)
-    return 0

@@ -102,12 +102,12 @@ def _add_pack(actions) -> None:
     add_json(pack)
 
 
-def run(arguments) -> int:
+def run(arguments) -> int | None:
     actions = {"list": _list, "check": _check, "preview": _preview, "export": _export, "pack": _pack}
     return actions[arguments.action](arguments)
 
 
-def _list(arguments) -> int:
+def _list(arguments) -> None:
     from pathlib import Path
 
     from tinytrain.datasets import DOMAINS, PACKS, TARGETS
@@ -134,7 +134,6 @@ def _list(arguments) -> int:
         for r in rows
     ]
     print_result({"data": rows}, "\n".join(lines), arguments.json)
-    return 0
 
 
 def _check(arguments) -> int:
@@ -182,7 +181,7 @@ def _more(lacks: list[str]) -> str:
     return f" and {len(lacks) - NAMED:,} more" if len(lacks) > NAMED else ""
 
 
-def _preview(arguments) -> int:
+def _preview(arguments) -> None:
     import io
 
     from tinytrain.base.files import write_bytes
@@ -198,10 +197,9 @@ def _preview(arguments) -> int:
     write_bytes(arguments.out, file.getvalue())
     result = {"out": arguments.out, "width": sheet.width, "height": sheet.height}
     print_result(result, f"{arguments.out}: {sheet.width} x {sheet.height} pixels", arguments.json)
-    return 0
 
 
-def _export(arguments) -> int:
+def _export(arguments) -> None:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.datasets.preview import export
 
@@ -214,7 +212,6 @@ def _export(arguments) -> int:
     print_result(
         with_old_keys(result), f"{arguments.folder}: {count} images of {len(classes)} classes", arguments.json
     )
-    return 0
 
 
 def _counted(dataset, total: int, progress):
@@ -232,7 +229,7 @@ def _counted(dataset, total: int, progress):
     return replace(dataset, read=read)
 
 
-def _pack(arguments) -> int:
+def _pack(arguments) -> None:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.datasets.pack_sources import open_source
     from tinytrain.datasets.pack_writer import PackForm, write_pack
@@ -242,8 +239,7 @@ def _pack(arguments) -> int:
         raise UsageError("usage", f"{arguments.out!r} must end in .npz, or no command could read it")
     check_outputs(arguments.out)
     dataset, more = open_source(arguments.data, arguments.classes)
-    for line in file_lines(dataset.provenance):
-        say(line)
+    say(*file_lines(dataset.provenance))
     form = PackForm(
         size=arguments.size, raw=arguments.raw, grey=arguments.grey, per_class=arguments.per_class,
         seed=arguments.seed,
@@ -254,7 +250,6 @@ def _pack(arguments) -> int:
     result = {"out": arguments.out, "images": count, "classes": dataset.n_classes, "bytes": nbytes}
     text = f"{arguments.out}: {count} images of {dataset.n_classes} classes, {format_bytes(nbytes)}"
     print_result(with_old_keys(result), text, arguments.json)
-    return 0
 
 
 def _opened(arguments):
@@ -262,6 +257,5 @@ def _opened(arguments):
     from tinytrain.episode.input_facts import file_lines
 
     dataset = open_dataset(arguments.data)
-    for line in file_lines(dataset.provenance):
-        say(line)
+    say(*file_lines(dataset.provenance))
     return dataset, range(min(arguments.classes or dataset.n_classes, dataset.n_classes))

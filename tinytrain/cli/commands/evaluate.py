@@ -52,7 +52,7 @@ def add_arguments(parser) -> None:
     add_json(parser)
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.datasets.folder import kind_of
     from tinytrain.episode.input_facts import Skipped, duplicate_lines, skipped_lines
@@ -79,8 +79,7 @@ def run(arguments) -> int:
                     answers.append(Answer(name, true, verdict.label, *how))
             progress("images", done, len(labelled) + len(strangers), None)
     warnings = skipped_lines(skipped) + duplicate_lines(duplicates)
-    for line in warnings:
-        say(line)
+    say(*warnings)
     if text := named_anyway(delta.head):
         say(text)
     if not answers:
@@ -92,7 +91,6 @@ def run(arguments) -> int:
     facts = {"skipped": [f.to_json() for f in skipped], "duplicates": [f.to_json() for f in duplicates]}
     facts |= {"warnings": warnings, "tells_strangers": delta.head.tells_strangers}
     print_result({"delta": arguments.delta, **result, **facts}, text, arguments.json)
-    return 0
 
 
 def _labelled(arguments, classes) -> tuple[list[tuple], list, list]:

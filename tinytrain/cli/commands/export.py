@@ -49,7 +49,7 @@ def add_arguments(parser) -> None:
     add_json(parser)
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     options = {"labels": arguments.labels, "float_input": arguments.float_input}
     kind = kind_of(arguments.out, **options)
     check_outputs(arguments.out, needed=(arguments.delta, backbone_file(arguments.backbone)))
@@ -60,10 +60,9 @@ def run(arguments) -> int:
     export(network, delta, arguments.out, **options)
     result = _facts(arguments, network, delta)
     print_result(result, _text(result, network.name), arguments.json)
-    return 0
 
 
-def _delta(arguments, delta) -> int:
+def _delta(arguments, delta) -> None:
     """Write the delta itself, which needs no network."""
     export(None, delta, arguments.out)
     data, classes = Path(arguments.out).read_bytes(), list(delta.class_names)
@@ -71,7 +70,6 @@ def _delta(arguments, delta) -> int:
     text = f"{arguments.out}: delta for {delta.backbone_name}, {len(classes)} classes, {len(data):,} bytes"
     result = {"out": arguments.out, "bytes": len(data), "sha256": digest, "classes": classes}
     print_result(result, f"{text}, sha256 {digest[:12]}", arguments.json)
-    return 0
 
 
 def _facts(arguments, network, delta) -> dict:

@@ -27,7 +27,7 @@ def add_arguments(parser) -> None:
     )
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     from tinytrain.delta.classes import forget
     from tinytrain.report.layout import Item, fitted, short
 
@@ -42,7 +42,6 @@ def run(arguments) -> int:
     ]
     items += changing.written_items(place)
     print_result(result, "\n".join(fitted(items, text_width(), None)), arguments.json)
-    return 0
 
 
 def _remain(classes: int) -> str:

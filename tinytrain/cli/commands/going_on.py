@@ -97,7 +97,7 @@ def _check_extension(arguments) -> None:
         raise UsageError("usage", f"--from DELTA only adds the images of --add DIR and {text}")
 
 
-def extend(arguments) -> int:
+def extend(arguments) -> None:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.datasets import folder_dataset
     from tinytrain.datasets.decoding import all_decoded
@@ -126,10 +126,8 @@ def extend(arguments) -> int:
         "warnings": warnings,
     }
     if arguments.json:
-        for line in warnings:
-            say(line)
+        say(*warnings)
     print_result(result, _extension_text(arguments, result), arguments.json)
-    return 0
 
 
 def _extension_text(arguments, result: dict) -> str:

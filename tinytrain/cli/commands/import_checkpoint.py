@@ -59,7 +59,7 @@ def numbers(text: str) -> tuple[float, ...] | float:
     return found if len(found) > 1 else found[0]
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     options = {key: getattr(arguments, key) for key in ("mean", "scale", "std", "size")}
     given = {key: value for key, value in options.items() if value is not None}
     for option in given.keys() & {"scale", "std"}:
@@ -77,10 +77,10 @@ def run(arguments) -> int:
         refuse_other_kinds(arguments.checkpoint, "backbone")
     from tinytrain.backbones.torch_checkpoint import import_checkpoint
 
-    return _save(arguments, import_checkpoint(arguments.checkpoint), {}, [])
+    _save(arguments, import_checkpoint(arguments.checkpoint), {}, [])
 
 
-def _import_onnx(arguments, given: dict) -> int:
+def _import_onnx(arguments, given: dict) -> None:
     from tinytrain.backbones.onnx.convert import import_onnx
 
     if "std" in given:
@@ -96,7 +96,7 @@ def _import_onnx(arguments, given: dict) -> int:
         lines.append(f"dropped the classifier: {', '.join(imported.dropped)}")
     if difference is not None:
         lines.append(f"embeddings agree with onnxruntime: largest relative difference {difference:.1e}")
-    return _save(arguments, imported.network, facts, lines)
+    _save(arguments, imported.network, facts, lines)
 
 
 def _compare(imported) -> float | None:
@@ -110,7 +110,7 @@ def _compare(imported) -> float | None:
         return None
 
 
-def _save(arguments, network, facts: dict, lines: list[str]) -> int:
+def _save(arguments, network, facts: dict, lines: list[str]) -> None:
     """Write the network and print the result, with additional `facts` (JSON) and `lines` (text)."""
     from tinytrain.network.file import save_network
 
@@ -125,4 +125,3 @@ def _save(arguments, network, facts: dict, lines: list[str]) -> int:
     }
     text = f"{arguments.out}: {network.name}, {len(network.layers)} layers, {network.n_weights:,} weights"
     print_result(result, "\n".join([text, *lines]), arguments.json)
-    return 0

@@ -16,9 +16,8 @@ def add_arguments(parser) -> None:
     add_json(parser)
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     from tinytrain.report.network_facts import describe, describe_text
 
     network = open_backbone(arguments.network)
     print_result(describe(network), describe_text(network), arguments.json)
-    return 0

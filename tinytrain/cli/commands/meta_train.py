@@ -20,7 +20,7 @@ def add_arguments(parser) -> None:
     add_backbone(parser)
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     recipe, paths = offline.opened_recipe(arguments, "meta-train")
     network = open_backbone(arguments.backbone)
 
@@ -33,4 +33,4 @@ def run(arguments) -> int:
     validator = Validator(recipe.validate, sources, network.input.size)
     task = MetaTask(network, recipe, sources, validator, workers(arguments))
     digest = digest_of(recipe, network.digest)
-    return offline.execute(task, recipe, paths, digest, arguments, "meta-training")
+    offline.execute(task, recipe, paths, digest, arguments, "meta-training")

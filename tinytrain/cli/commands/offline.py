@@ -63,7 +63,7 @@ def _networks(arguments) -> list[str | None]:
     return [vars(arguments).get(name) for name in ("backbone", "teacher")]
 
 
-def execute(task, recipe, paths, digest: str, arguments, stage: str) -> int:
+def execute(task, recipe, paths, digest: str, arguments, stage: str) -> None:
     """Train, write the network, print the result."""
     from tinytrain.base.progress import ProgressLine
     from tinytrain.meta.training.loop import Run
@@ -85,4 +85,3 @@ def execute(task, recipe, paths, digest: str, arguments, stage: str) -> int:
         finally:
             task.close()
     print_result({"out": str(paths.result), **finished.json()}, table(finished), arguments.json)
-    return 0

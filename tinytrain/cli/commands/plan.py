@@ -44,12 +44,7 @@ def add_arguments(parser) -> None:
     add_json(parser)
 
 
-def run(arguments) -> int:
-    with episodes.naming_tiers(arguments):
-        return _plan(arguments)
-
-
-def _plan(arguments) -> int:
+def run(arguments) -> None:
     from tinytrain.api.adapt import make_plan
     from tinytrain.base.progress import ProgressLine
     from tinytrain.plan.plan import save_plan
@@ -62,7 +57,7 @@ def _plan(arguments) -> int:
     policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone)
     drawn = episodes.draw(arguments, policy)
     planner = episodes.planner_of(arguments, network, policy, drawn)
-    with ProgressLine() as progress:
+    with episodes.naming_tiers(arguments), ProgressLine() as progress:
         found = make_plan(network, drawn, None, planner, arguments.seed, Device(progress=progress))
     result = found.to_json()
     if arguments.program:
@@ -71,10 +66,8 @@ def _plan(arguments) -> int:
         save_plan(arguments.out, found.plan)
     result["warnings"] = episodes.Opened.of(arguments, policy, found.episode).warnings
     if arguments.json or arguments.program:
-        for warning in result["warnings"]:
-            say(warning)
+        say(*result["warnings"])
     print_result(result, _text(arguments, result), arguments.json)
-    return 0
 
 
 def _text(arguments, result: dict) -> str:

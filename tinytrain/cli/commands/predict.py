@@ -88,8 +88,7 @@ def run(arguments) -> int:
                 print_line(lines.of(row, arguments))
             if arguments.json or not sys.stdout.isatty():  # otherwise the lines show the progress
                 progress("images", done, done + 1 if endless else len(names), None)
-    for line in skipped_lines(skipped):
-        say(line)
+    say(*skipped_lines(skipped))
     if text := named_anyway(delta.head):
         say(text)
     if not answered and not failed:

@@ -19,7 +19,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("--teacher", metavar="NET", help="teacher network instead of the recipe's")
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     from dataclasses import replace
 
     recipe, paths = offline.opened_recipe(arguments, "pretrain")
@@ -36,4 +36,4 @@ def run(arguments) -> int:
     task = PretrainTask(recipe, sources, validator, teacher, workers(arguments))
     name = recipe.teacher and "given"  # the digest of the teacher counts, not its path
     digest = digest_of(replace(recipe, teacher=name), teacher.digest if teacher else "")
-    return offline.execute(task, recipe, paths, digest, arguments, "pre-training")
+    offline.execute(task, recipe, paths, digest, arguments, "pre-training")

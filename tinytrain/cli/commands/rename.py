@@ -20,7 +20,7 @@ def add_arguments(parser) -> None:
     parser.add_argument("new", metavar="NEW", help="name that it gets")
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     from tinytrain.delta.classes import rename
     from tinytrain.report.layout import Item, count_of, fitted, short
     from tinytrain.store import Store
@@ -36,4 +36,3 @@ def run(arguments) -> int:
         items.append(Item("kept", f"{count_of(moved, 'image')} of it in {kept.path} moved to the new name"))
     items += changing.written_items(place)
     print_result(result, "\n".join(fitted(items, text_width(), None)), arguments.json)
-    return 0

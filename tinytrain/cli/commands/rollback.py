@@ -17,7 +17,7 @@ def add_arguments(parser) -> None:
     add_json(parser)
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     from tinytrain.store import Store
 
     say_what_goes(arguments.store)
@@ -25,4 +25,3 @@ def run(arguments) -> int:
     result = {"store": arguments.store, "generation": generation}
     back = "the bare network" if generation is None else f"generation {generation}"
     print_result(result, f"{back} is in use again", arguments.json)
-    return 0

@@ -75,7 +75,7 @@ def ratios(text: str) -> tuple[float, ...]:
     return tuple(sorted(found, reverse=True))
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     import json
     from pathlib import Path
 
@@ -105,7 +105,6 @@ def run(arguments) -> int:
     result = searched.json()
     write_bytes(arguments.out, json.dumps(result, indent=2).encode() + b"\n")
     print_result({"out": arguments.out, "log": str(log), **result}, _text(result), arguments.json)
-    return 0
 
 
 def _text(result: dict) -> str:

@@ -43,7 +43,7 @@ def _watt_hours(text: str) -> float:
     return value
 
 
-def run(arguments) -> int:
+def run(arguments) -> int | None:
     if arguments.boards or arguments.board == LIST:
         return _list(arguments)
     if arguments.board is None:
@@ -67,8 +67,7 @@ def run(arguments) -> int:
         facts["battery"] = battery(facts["joules"]["estimate"], arguments.battery)
     if arguments.plot:
         _plot(arguments.plot, board, simulation)
-    for warning in facts["warnings"]:
-        say(warning)
+    say(*facts["warnings"])
     print_result(facts, render_simulation(facts), arguments.json)
     return 0 if simulation.fits else DOES_NOT_FIT
 
@@ -91,7 +90,7 @@ def _plot(path: str, board, simulation) -> None:
     write_bytes(path, plot(timeline(simulation.device.programs), title, board.memory.arena_bytes).encode())
 
 
-def _list(arguments) -> int:
+def _list(arguments) -> None:
     from tinytrain.firmware_sim.boards.board import load_boards
     from tinytrain.firmware_sim.boards.simulate import describe
     from tinytrain.firmware_sim.boards.text import render_boards
@@ -101,4 +100,3 @@ def _list(arguments) -> int:
         for name, b in load_boards().items()
     ]
     print_result({"boards": rows}, render_boards(rows), arguments.json)
-    return 0

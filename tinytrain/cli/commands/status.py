@@ -19,14 +19,12 @@ def add_arguments(parser) -> None:
     add_json(parser)
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     from tinytrain.store import Store
 
     result = Store(arguments.store).status()
-    for warning in result["warnings"]:
-        say(warning)
+    say(*result["warnings"])
     print_result(result, _text(result), arguments.json)
-    return 0
 
 
 def _text(result: dict) -> str:

@@ -18,7 +18,7 @@ def add_arguments(parser) -> None:
     add_json(parser)
 
 
-def run(arguments) -> int:
+def run(arguments) -> None:
     import time
 
     from tinytrain import kernels as kernel_table
@@ -37,4 +37,3 @@ def run(arguments) -> int:
     else:
         text = "kernels run in plain numpy, nothing to compile; tinytrain doctor shows the remedy"
     print_result(result, text, arguments.json)
-    return 0
