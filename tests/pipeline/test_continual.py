@@ -275,6 +275,7 @@ def test_the_commands_go_on_forget_and_adapt_again(tmp_path, capsys):
     page = str(tmp_path / "r.html")
     assert main(["adapt", "--from", str(third), "--out", str(third), "--report", page, *common]) == 0
     assert load_delta(third).class_names == ("ant", "cat", "dog")
+    assert load_delta(third).report["forgotten"] == {"classes": 1, "traces": []}
     plain = tmp_path / "plain.safetensors"
     assert main(["adapt", photos, "--out", str(plain), *common]) == 0
     capsys.readouterr()
@@ -292,9 +293,12 @@ def test_python_adapts_again_to_names_and_paths(delta, tmp_path):
     assert stored(report.delta) == stored(continued(delta, new_images(4), ("new",)).delta)
     again = tinytrain.adapt_again(network, tinytrain.forget(report, "new"), budget="4MB", force=True)
     assert again.delta.report["forgotten"] == {"classes": 1, "traces": []}, "a store removes what was before"
+    assert again.with_warnings("slow").delta.report["forgotten"] == again.delta.report["forgotten"]
     assert again.delta.class_names == delta.class_names
     photos = write_images(tmp_path / "photos", classes=("dog",))
-    assert tinytrain.adapt_again(network, delta, photos).episode.class_names[-1] == "dog"
+    (photos / "dog" / "notes.txt").write_text("hello")
+    episode = tinytrain.adapt_again(network, delta, photos).episode
+    assert episode.class_names[-1] == "dog" and episode.skipped[0].file.endswith("dog/notes.txt")
 
 
 def test_a_plan_is_for_what_is_kept(delta):

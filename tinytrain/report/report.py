@@ -116,9 +116,10 @@ class Report:
 
         Times, threads and versions differ from run to run and have no place in a file that should not; nor
         have names of images and a command line, which tell where it was made. The estimate follows from
-        the rest; files that were left out have no part in it.
+        the rest; files that were left out have no part in it. That classes were forgotten stays.
         """
-        return replace(self, delta=replace(self.delta, report=self._lasting()))
+        forgotten = {key: value for key, value in self.delta.report.items() if key == "forgotten"}
+        return replace(self, delta=replace(self.delta, report=self._lasting() | forgotten))
 
 
 def _accuracy_in_words(facts: dict) -> str:

@@ -92,7 +92,6 @@ def run(arguments) -> None:
             opened = episodes.Opened(report.episode, [])
         else:
             report, planner, opened = _adapted(arguments, plan or episodes.policy_of(arguments), progress)
-    report = report.with_warnings(*opened.others)
     result, kept = report.to_json(arguments.words), report.guard.accepted
     written = _write(arguments, report, kept, source.place if source else None)
     if arguments.report:
@@ -130,7 +129,8 @@ def _adapted(arguments, policy, progress):
     planner = episodes.planner_of(arguments, network, policy, drawn)
     device = Device(threads=arguments.threads, progress=progress)
     report = adapt(network, drawn, None, planner, arguments.seed, device, arguments.force)
-    return report, planner, episodes.Opened.of(arguments, policy, report.episode)
+    opened = episodes.Opened.of(arguments, policy, report.episode)
+    return report.with_warnings(*opened.others), planner, opened
 
 
 def _write(arguments, report, kept: bool, place_before):
