@@ -1,31 +1,24 @@
-"""`tinytrain.pipeline` with names and paths: what looks at labelled images."""
+"""`tinytrain.pipeline` with names and paths: what trains."""
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
 from tinytrain.api.opening import (
     Drawn,
     open_budget,
-    open_dataset,
     open_delta,
     open_images,
     open_network,
     open_task,
-    wrong_type,
 )
 from tinytrain.base.progress import silent
 from tinytrain.datasets.dataset import Dataset
-from tinytrain.datasets.decoding import decoded
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode, Images
-from tinytrain.episode.input_facts import skipped_lines
 from tinytrain.network.network import Network
 from tinytrain.pipeline import adapt as adapting
-from tinytrain.pipeline import check as checking
 from tinytrain.pipeline.continual import continued_episode, continued_policy, with_forgotten
-from tinytrain.pipeline.planned import Planned, planned
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.plan import Plan
 from tinytrain.planner.planner import Planner
@@ -66,25 +59,6 @@ def adapt(
     return adapting.adapt(planner.network, opened, None, planner, seed, device, force)
 
 
-def make_plan(
-    network: str | os.PathLike | Network | None,
-    episode: str | os.PathLike | Episode | Dataset | Drawn,
-    budget: str | int | Budget | None = None,
-    policy: str | Policy | Planner = "tinytrain",
-    seed: int = 0,
-    device: Device | None = None,
-    head: str | None = None,
-) -> Planned:
-    """What `adapt` would train with the same arguments, and what that costs. Nothing is trained.
-
-    The result has the `plan`, which `adapt` takes as its policy, and ``to_json()`` is what ``tinytrain plan
-    --json`` prints, without warnings. `device` shows the progress of decoding. Raises what `adapt` raises.
-    """
-    if isinstance(policy, Plan):
-        raise wrong_type("policy", policy, "what a plan is to be made by: the name of a policy, or a Policy")
-    return planned(*open_task(network, episode, budget, policy, seed, device, head), seed)
-
-
 def adapt_again(
     network: str | os.PathLike | Network | None,
     delta: str | os.PathLike | Delta | Report,
@@ -114,24 +88,3 @@ def adapt_again(
     policy, limits = continued_policy(delta), open_budget(budget, network)
     report = adapting.adapt(backbone, episode, limits, policy, seed, device, force)
     return with_forgotten(report, delta)
-
-
-def check(
-    network: str | os.PathLike | Network | None,
-    images: str | os.PathLike | Dataset | Episode,
-    seed: int = 0,
-    device: Device | None = None,
-) -> checking.Check:
-    """Whether labelled images are enough: expected accuracy, suspects, what five more per class would bring.
-
-    `network` is as in `adapt`. `images` is the path of a folder with a folder of images per class, a
-    `Dataset`, or an `Episode`, whose queries are not looked at. Nothing is trained. Files that cannot be used
-    are warned of and skipped. Raises InputError as `adapt` does.
-    """
-    network = open_network(network)
-    if not isinstance(images, Episode):
-        dataset = open_dataset(images, "images", "an Episode, ")
-        images = decoded(dataset, checking.episode_of(dataset), network.input.shape)
-        for line in skipped_lines(images.skipped):
-            warnings.warn(line, stacklevel=2)
-    return checking.check(network, images, seed, device)

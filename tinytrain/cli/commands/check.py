@@ -48,7 +48,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from functools import partial
 
-    from tinytrain.api.adapt import adapt, check
+    from tinytrain.api.outlook import check
     from tinytrain.base.progress import ProgressLine
     from tinytrain.pipeline.check import with_adaptations
     from tinytrain.runtime.device import Device
@@ -67,6 +67,8 @@ def run(arguments) -> None:
         device = Device(threads=arguments.threads, progress=progress)
         found = check(network, episode, arguments.seed, device)
         if arguments.adapt:
+            from tinytrain.api.adapt import adapt
+
             budget, seed = episodes.budget_of(arguments), arguments.seed
             adapted = partial(adapt, network, budget=budget, policy=policy, seed=seed, device=device)
             found = with_adaptations(found, episode, adapted, seed)

@@ -45,10 +45,9 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from tinytrain.api.adapt import make_plan
+    from tinytrain.api.outlook import make_plan
     from tinytrain.base.progress import ProgressLine
     from tinytrain.plan.plan import save_plan
-    from tinytrain.program.listing import listing
     from tinytrain.runtime.device import Device
 
     check_outputs(
@@ -61,6 +60,8 @@ def run(arguments) -> None:
         found = make_plan(network, drawn, None, planner, arguments.seed, Device(progress=progress))
     result = found.to_json()
     if arguments.program:
+        from tinytrain.program.listing import listing
+
         result["program"] = listing(found.program)
     if arguments.out:
         save_plan(arguments.out, found.plan)
