@@ -12,7 +12,7 @@ from toyfiles import write_images, write_network
 
 import tinytrain
 from tinytrain.backbones.catalogue import SHIPPED
-from tinytrain.base.errors import InputError, TinytrainError, UsageError
+from tinytrain.base.errors import BudgetError, InputError, TinytrainError, UsageError
 from tinytrain.datasets import folder_dataset, folder_episode, open_dataset
 from tinytrain.delta.file import encode_delta
 from tinytrain.episode.episode import Images
@@ -120,6 +120,13 @@ def test_a_value_of_a_wrong_type_is_refused_by_its_name(arguments, words):
         tinytrain.adapt(*arguments)
     with pytest.raises(UsageError, match="'1 bag' is not a size"):
         tinytrain.adapt(None, toy_episode(), "1 bag")
+
+
+def test_a_hopeless_budget_is_refused_before_any_image_is_decoded(place, monkeypatch):
+    monkeypatch.setattr("tinytrain.api.opening.decoded", lambda *_: pytest.fail("images were decoded"))
+    for call in (tinytrain.adapt, tinytrain.make_plan):
+        with pytest.raises(BudgetError):
+            call(toy_network(), place / "photos", 1000)
 
 
 def test_a_folder_is_checked_as_its_images_are_and_without_its_damaged_ones(tmp_path):

@@ -223,24 +223,24 @@ class Planner:
         if wanted == "float32":
             return wanted
         obstacle = int8_obstacle(self.network) or recipe_obstacle(self.network, self._whole_recipe("int8"))
-        if wanted == "auto":
-            return "float32" if obstacle or self._holds_float32() else "int8"
+        if wanted == "auto" and (obstacle or self._fits(self._whole_recipe("float32"))):
+            return "float32"
         if obstacle:
             raise UsageError(
                 "unsupported", f"{self.network.name} cannot be adapted in int8: {obstacle}; take float32"
             )
-        return wanted
+        return "int8"
 
     def _whole_recipe(self, precision: str) -> Recipe:
         """All that the policy chooses, or what the given plan says."""
         return self.given.recipe if self.given else self._recipe(self.unmeasured(), 1.0, None, precision)
 
-    def _holds_float32(self) -> bool:
-        """Whether all that the policy chooses can be trained in float32 inside the budget."""
-        recipe, limit = self._whole_recipe("float32"), self.budget.memory
-        return any(
-            self.programs.nbytes(recipe, r, limit=limit) is not None for r in smallest(recipe, self.task)
-        )
+    def _inside(self, recipe: Recipe, resources: Resources) -> bool:
+        return self.programs.nbytes(recipe, resources, limit=self.budget.memory) is not None
+
+    def _fits(self, recipe: Recipe) -> bool:
+        """Whether `recipe` can be trained inside the budget, in the smallest way."""
+        return any(self._inside(recipe, resources) for resources in smallest(recipe, self.task))
 
     def unmeasured(self, similarity: float = math.nan) -> Scores | None:
         """Scores by which every channel counts as much as any other."""
@@ -249,15 +249,10 @@ class Planner:
 
     def _fitting(self, recipe: Recipe) -> Plan | None:
         """The first way to spend the bytes on `recipe`, in the largest row tiles that still fit."""
-
-        def inside(resources: Resources) -> int | None:
-            return self.programs.nbytes(recipe, resources, limit=self.budget.memory)
-
-        least = smallest(recipe, self.task)
-        if not any(map(inside, least)):
+        if not self._fits(recipe):
             return None
-        every = (*candidates(recipe, self.task), *least)
-        resources = next(filter(inside, every))
+        every = (*candidates(recipe, self.task), *smallest(recipe, self.task))
+        resources = next(r for r in every if self._inside(recipe, r))
         row_tile = self.row_tile(recipe, resources)
         arena = self.programs.nbytes(recipe, resources, row_tile)
         cost = Cost(arena, *macs_of(self.network, recipe, resources, self.task))

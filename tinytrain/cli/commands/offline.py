@@ -49,18 +49,14 @@ def opened_recipe(arguments, kind: str):
     changes = {"seed": arguments.seed, length: arguments.steps}
     recipe = changed(recipe, **{k: v for k, v in changes.items() if v is not None})
     paths = Paths(Path(arguments.out))
-    check_outputs(arguments.out, needed=[*map(backbone_file, _networks(arguments))])
+    networks = (vars(arguments).get(name) for name in ("backbone", "teacher"))
+    check_outputs(arguments.out, needed=[*map(backbone_file, networks)])
     if arguments.resume and not paths.checkpoint.exists():
         raise UsageError("usage", f"{paths.checkpoint} does not exist; start without --resume")
     if arguments.restart:
         for path in (paths.checkpoint, paths.log, paths.curve):
             path.unlink(missing_ok=True)
     return recipe, paths
-
-
-def _networks(arguments) -> list[str | None]:
-    """What the command line names as backbone and as teacher."""
-    return [vars(arguments).get(name) for name in ("backbone", "teacher")]
 
 
 def execute(task, recipe, paths, digest: str, arguments, stage: str) -> None:
