@@ -11,12 +11,12 @@ from tinytrain.plan.costs import n_trained
 from tinytrain.plan.plan import Plan
 from tinytrain.plan.published_costs import table_rows
 from tinytrain.plan.scores import Scores
-from tinytrain.runtime.time_budget import Speed, expected, in_time
 from tinytrain.planner.planner import Planner
 from tinytrain.program.mac_counts import macs_by_part, stage_macs
 from tinytrain.program.program import Program
 from tinytrain.report import content
 from tinytrain.runtime.device import Device
+from tinytrain.runtime.time_budget import Speed, expected, in_time
 
 OTHER = {"float32": "int8", "int8": "float32"}
 FITS = "all that the policy chooses can be trained inside the budget"
@@ -112,11 +112,11 @@ def planned(episode: Episode, planner: Planner, seed: int = 0) -> Planned:
     with Device().open(planner.network, episode, seed) as run:
         probe = planner.probe()
         run.limit(planner.seconds or math.inf)
-        scores, speed = run.measure_fisher(probe), run.pace.speed
-        chosen = in_time(planner, scores, run.pace) if planner.seconds else planner
+        scores, speed = run.measure_fisher(probe), run.time.speed
+        chosen = in_time(planner, scores, run.time) if planner.seconds else planner
         plan = chosen.plan(scores)
         if planner.seconds:
-            plan = expected(plan, chosen.program(plan), run.pace)
+            plan = expected(plan, chosen.program(plan), run.time)
     seconds = speed and _seconds_of_mac(probe, speed)
     return Planned(episode, seed, planner, chosen, plan, scores, seconds)
 
