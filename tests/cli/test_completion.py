@@ -3,6 +3,8 @@
 import argparse
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +18,7 @@ from tinytrain.policies.registry import POLICIES
 BASH = r"""
 source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
-_tinytrain tinytrain "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+_tinytrain "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
 printf '%s\n' "${COMPREPLY[@]}"
 """
 # Completion of zsh works in a line editor alone: here its functions print what they are given.
@@ -53,6 +55,7 @@ def output(command: list) -> list[str]:
     return [line for line in done.stdout.split("\n") if line]
 
 
+INSTALLED = str(Path(sys.executable).parent / "tinytrain")
 SHELLS = {"bash": in_bash, "zsh": in_zsh, "fish": in_fish}
 
 
@@ -72,7 +75,7 @@ def complete(request, tmp_path_factory):
     def run(*words):
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(place / "with photos")
-            return {word.rstrip("/") for word in SHELLS[shell](script, "tinytrain", *words)}
+            return {word.rstrip("/") for word in SHELLS[shell](script, INSTALLED, *words)}
 
     return run
 
@@ -110,8 +113,8 @@ def test_files_and_folders_are_completed_where_they_are_taken(complete):
 
 def test_a_value_after_an_equals_sign_is_completed_in_bash(tmp_path):
     (tmp_path / "script").write_text(SCRIPTS["bash"])
-    assert in_bash(tmp_path / "script", "tinytrain", "adapt", "--policy", "=", "trad") == ["trady"]
-    assert "trady" in in_bash(tmp_path / "script", "tinytrain", "adapt", "--policy", "=")
+    assert in_bash(tmp_path / "script", INSTALLED, "adapt", "--policy", "=", "trad") == ["trady"]
+    assert "trady" in in_bash(tmp_path / "script", INSTALLED, "adapt", "--policy", "=")
 
 
 def arguments(parser):

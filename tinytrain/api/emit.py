@@ -35,5 +35,5 @@ def emit(
     policy = open_policy(policy, head)
     backbone = open_network(network)
     limits = policy.budget if budget is None and isinstance(policy, Plan) else open_budget(budget, network)
-    opened = open_episode(episode, backbone.input.shape, seed, policy)
+    opened = open_episode(episode, seed, policy).decoded(backbone.input.shape)
     return planning.emit(backbone, opened, folder, limits, policy, seed)

@@ -29,7 +29,7 @@ SCRIPTS = {
 _tinytrain() {
     local IFS=$'\\n'
     local -x _TINYTRAIN_WORDS="${COMP_WORDS[*]:1:COMP_CWORD}$IFS"
-    local found=($(tinytrain completion bash 2>/dev/null))
+    local found=($("$1" completion bash 2>/dev/null))
     COMPREPLY=("${found[@]:1}")
     if [[ ${found[0]} == -[fd] ]]; then
         compopt -o filenames 2>/dev/null
@@ -43,7 +43,7 @@ complete -F _tinytrain tinytrain
 # Completion of tinytrain for zsh; made by 'tinytrain completion zsh'.
 _tinytrain() {
     local -a found
-    found=("${(@f)$(_TINYTRAIN_WORDS="${(F)words[2,CURRENT]}"$'\\n' tinytrain completion zsh 2>/dev/null)}")
+    found=("${(@f)$(_TINYTRAIN_WORDS="${(F)words[2,CURRENT]}"$'\\n' $words[1] completion zsh 2>/dev/null)}")
     local kind=$found[1]
     shift found
     (( $#found )) && _describe 'tinytrain' found
@@ -57,9 +57,9 @@ if [ "${funcstack[1]}" = _tinytrain ]; then _tinytrain "$@"; else compdef _tinyt
     "fish": """\
 # Completion of tinytrain for fish; made by 'tinytrain completion fish'.
 function __tinytrain
-    set -l words (commandline -opc)[2..-1] (commandline -ct)
-    set -lx _TINYTRAIN_WORDS (string join \\n -- $words | string collect -N)
-    set -l found (tinytrain completion fish 2>/dev/null)
+    set -l words (commandline -opc) (commandline -ct)
+    set -lx _TINYTRAIN_WORDS (string join \\n -- $words[2..-1] | string collect -N)
+    set -l found ($words[1] completion fish 2>/dev/null)
     printf '%s\\n' $found[2..-1]
     switch "$found[1]"
         case -f
