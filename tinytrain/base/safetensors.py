@@ -30,6 +30,10 @@ FIELDS = {"dtype", "shape", "data_offsets"}
 CHECKSUM, NO_CHECKSUM = "file_sha256", "0" * 64
 
 
+def _damaged(problem: str) -> InputError:
+    return InputError("file-damaged", problem)
+
+
 def encode(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
     """Bytes of a file with `tensors` (float32, int32, int8 or uint8) and `metadata`.
 
@@ -79,11 +83,9 @@ def decode(data, source: str = "file") -> tuple[dict[str, np.ndarray], dict[str,
     header, start = _read_header(data, source)
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise InputError("file-damaged", f"{source}: metadata must map text to text; write the file again")
+        raise _damaged(f"{source}: metadata must map text to text; write the file again")
     if len(header) > MAX_TENSORS:
-        raise InputError(
-            "file-damaged", f"{source}: {len(header)} tensors; at most {MAX_TENSORS} are allowed"
-        )
+        raise _damaged(f"{source}: {len(header)} tensors; at most {MAX_TENSORS} are allowed")
     entries = [_Entry(name, fields, source) for name, fields in header.items()]
     _check_tiling(entries, len(data) - start, source)
     if (checksum := metadata.pop(CHECKSUM, None)) is not None:
@@ -100,16 +102,16 @@ def parse_json(text: str, source: str, *, floats: bool = False):
 
     def number(digits: str) -> int:
         if len(digits) > MAX_DIGITS or (digits.startswith("-") and not floats):
-            raise InputError("file-damaged", f"{source}: number {digits[:30]} is out of range")
+            raise _damaged(f"{source}: number {digits[:30]} is out of range")
         return int(digits)
 
     def no_number(digits: str):
-        raise InputError("file-damaged", f"{source}: {digits[:30]} is not a whole number >= 0")
+        raise _damaged(f"{source}: {digits[:30]} is not a whole number >= 0")
 
     def members(pairs: list) -> dict:
         result = dict(pairs)
         if len(result) != len(pairs):
-            raise InputError("file-damaged", f"{source}: a key occurs twice")
+            raise _damaged(f"{source}: a key occurs twice")
         return result
 
     try:
@@ -123,11 +125,11 @@ def parse_json(text: str, source: str, *, floats: bool = False):
         # Python accepts "\ud800" in JSON, but other programs do not.
         json.dumps(value, ensure_ascii=False).encode()
     except RecursionError as error:
-        raise InputError("file-damaged", f"{source}: nested too deeply") from error
+        raise _damaged(f"{source}: nested too deeply") from error
     except UnicodeEncodeError as error:
-        raise InputError("file-damaged", f"{source}: half a surrogate pair is not text") from error
+        raise _damaged(f"{source}: half a surrogate pair is not text") from error
     except json.JSONDecodeError as error:
-        raise InputError("file-damaged", f"{source}: not JSON ({error})") from error
+        raise _damaged(f"{source}: not JSON ({error})") from error
     return value
 
 
@@ -147,8 +149,7 @@ def _check_content(data, start: int, checksum: str, source: str) -> None:
     head = bytes(data[:start]).replace(_entry_of(checksum), _entry_of(NO_CHECKSUM))
     with memoryview(data) as view, view[start:] as rest:
         if _checksum(head, rest) != checksum:
-            raise InputError(
-                "file-damaged",
+            raise _damaged(
                 f"{source}: its {len(data)} bytes do not match its sha256 {checksum[:12]!r};"
                 f" copy the file again; if another program saved it, let that program leave out {CHECKSUM}",
             )
@@ -157,26 +158,22 @@ def _check_content(data, start: int, checksum: str, source: str) -> None:
 def _read_header(data, source: str) -> tuple[dict, int]:
     """Header object and the offset of the first tensor byte."""
     if len(data) < 8:
-        raise InputError(
-            "file-damaged", f"{source}: {len(data)} bytes are not a model file; it has at least 10"
-        )
+        raise _damaged(f"{source}: {len(data)} bytes are not a model file; it has at least 10")
     length = int.from_bytes(data[:8], "little")
     if length > MAX_HEADER:
-        raise InputError(
-            "file-damaged",
+        raise _damaged(
             f"{source}: header of {length} bytes, at most {MAX_HEADER} are allowed; is it a model file?",
         )
     if length > len(data) - 8:
-        raise InputError(
-            "file-damaged",
+        raise _damaged(
             f"{source}: the header needs {length} bytes and {len(data) - 8} are left; copy the file again",
         )
     try:
         text = bytes(data[8 : 8 + length]).decode()
     except UnicodeDecodeError as error:
-        raise InputError("file-damaged", f"{source}: the header is not UTF-8 text") from error
+        raise _damaged(f"{source}: the header is not UTF-8 text") from error
     if not text.startswith("{"):
-        raise InputError("file-damaged", f"{source}: the header is not a JSON object; is it a model file?")
+        raise _damaged(f"{source}: the header is not a JSON object; is it a model file?")
     return parse_json(text, source), 8 + length
 
 
@@ -186,26 +183,24 @@ class _Entry:
     def __init__(self, name: str, fields, source: str):
         where = f"{source}: tensor {name[:80]!r}"
         if not isinstance(fields, dict) or fields.keys() != FIELDS:
-            raise InputError("file-damaged", f"{where} must have exactly dtype, shape and data_offsets")
+            raise _damaged(f"{where} must have exactly dtype, shape and data_offsets")
         if not isinstance(fields["dtype"], str) or fields["dtype"] not in DTYPES:
-            raise InputError("file-damaged", f"{where} must be one of {', '.join(DTYPES)}")
+            raise _damaged(f"{where} must be one of {', '.join(DTYPES)}")
         self.name, self.dtype = name, DTYPES[fields["dtype"]]
         self.shape, offsets = fields["shape"], fields["data_offsets"]
         if not _whole_numbers(self.shape) or len(self.shape) > MAX_RANK:
-            raise InputError(
-                "file-damaged", f"{where}: the shape must be at most {MAX_RANK} whole numbers >= 0"
-            )
+            raise _damaged(f"{where}: the shape must be at most {MAX_RANK} whole numbers >= 0")
         # Count zero dimensions as one: another reader may multiply in another order and overflow.
         if math.prod(max(size, 1) for size in self.shape) > MAX_ELEMENTS:
-            raise InputError("file-damaged", f"{where}: more than {MAX_ELEMENTS} elements")
+            raise _damaged(f"{where}: more than {MAX_ELEMENTS} elements")
         if not _whole_numbers(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
-            raise InputError("file-damaged", f"{where}: data_offsets must be two numbers, begin <= end")
+            raise _damaged(f"{where}: data_offsets must be two numbers, begin <= end")
         self.begin, self.end = offsets
         need = math.prod(self.shape) * self.dtype.itemsize
         if self.end - self.begin != need:
-            raise InputError("file-damaged", f"{where} needs {need} bytes and has {self.end - self.begin}")
+            raise _damaged(f"{where} needs {need} bytes and has {self.end - self.begin}")
         if self.begin % self.dtype.itemsize:
-            raise InputError("file-damaged", f"{where} starts at byte {self.begin}, off its item size")
+            raise _damaged(f"{where} starts at byte {self.begin}, off its item size")
 
 
 def _whole_numbers(value) -> bool:
@@ -217,15 +212,13 @@ def _check_tiling(entries: list[_Entry], available: int, source: str) -> None:
     reached = 0
     for entry in sorted(entries, key=lambda entry: (entry.begin, entry.end)):
         if entry.begin != reached:
-            raise InputError(
-                "file-damaged",
+            raise _damaged(
                 f"{source}: tensor {entry.name[:80]!r} starts at byte {entry.begin} instead of {reached}",
             )
         reached = entry.end
     if reached > available:
-        raise InputError(
-            "file-damaged",
+        raise _damaged(
             f"{source}: the tensors need {reached} bytes and {available} are there; copy the file again",
         )
     if reached < available:
-        raise InputError("file-damaged", f"{source}: {available - reached} bytes follow the last tensor")
+        raise _damaged(f"{source}: {available - reached} bytes follow the last tensor")

@@ -5,9 +5,9 @@ Arrays are flat. `hard_swish` and its relatives are as in Howard et al., ICCV 20
 
 import numpy as np
 
-from tinytrain.kernels.jit import kernel
+from tinytrain.kernels.jit import inlined, kernel
 
-ZERO, ONE, THREE, SIX = np.float32(0), np.float32(1), np.float32(3), np.float32(6)
+INFINITY, ZERO, ONE, THREE, SIX = map(np.float32, (np.inf, 0, 1, 3, 6))
 SIXTH, HALF, THIRD = np.float32(1 / 6), np.float32(0.5), np.float32(1 / 3)
 
 
@@ -18,11 +18,11 @@ def relu(y):
         y[i] = max(y[i], ZERO)
 
 
-@kernel
-def pack_positive(bits, y):
-    """bits (ceil(m / 8),) uint8: bit k of byte i is 1 if y[k * len(bits) + i] > 0, for y (m,).
+@inlined
+def pack(bits, y, low, high):
+    """Bit k of byte i is 1 if `low` < y[k * len(bits) + i] <= `high`.
 
-    The order is that of `pack_mask`, so that `apply_mask` reads both.
+    Neighbours go to neighbouring bytes, so that the loops vectorise.
     """
     size = bits.shape[0]
     for i in range(size):
@@ -31,7 +31,16 @@ def pack_positive(bits, y):
         part = y[k * size : min((k + 1) * size, y.shape[0])]
         bit = np.uint8(1 << k)
         for i in range(part.shape[0]):
-            bits[i] |= bit if part[i] > ZERO else np.uint8(0)
+            bits[i] |= bit if part[i] > low and part[i] <= high else np.uint8(0)
+
+
+@kernel
+def pack_positive(bits, y):
+    """bits (ceil(m / 8),) uint8: bit k of byte i is 1 if y[k * len(bits) + i] > 0, for y (m,).
+
+    The order is that of `pack_mask`, so that `apply_mask` reads both.
+    """
+    pack(bits, y, ZERO, INFINITY)
 
 
 @kernel

@@ -6,11 +6,13 @@ write into the caller's memory; portable kernels do not use BLAS.
 
 import numpy as np
 
+from tinytrain.kernels.activation import pack
 from tinytrain.kernels.dispatch.direct import blas_matmul
 from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import PORTABLE, kernel
 
 ZERO, ONE, SIX = np.float32(0), np.float32(1), np.float32(6)
+BELOW_SIX = np.nextafter(SIX, ZERO)
 
 
 @kernel
@@ -100,18 +102,8 @@ def add_bias_residual(y, b, skip):
 
 @kernel
 def pack_mask(bits, y):
-    """bits (ceil(m / 8),) uint8: bit k of byte i is 1 if 0 < y[k * len(bits) + i] < 6, for y (m,).
-
-    Neighbours go to neighbouring bytes, so that the loops vectorise.
-    """
-    size = bits.shape[0]
-    for i in range(size):
-        bits[i] = 0
-    for k in range(8):
-        part = y[k * size : min((k + 1) * size, y.shape[0])]
-        bit = np.uint8(1 << k)
-        for i in range(part.shape[0]):
-            bits[i] |= bit if part[i] > ZERO and part[i] < SIX else np.uint8(0)
+    """bits (ceil(m / 8),) uint8: bit k of byte i is 1 if 0 < y[k * len(bits) + i] < 6, for y (m,)."""
+    pack(bits, y, ZERO, BELOW_SIX)
 
 
 @kernel

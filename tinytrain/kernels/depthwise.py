@@ -71,59 +71,31 @@ def _row(arrays, y, y_step, count, x, column, width, stride, w, steps, taps, cha
 
 
 @ordered
-def _wide_pixel(arrays, y, x, w, steps, taps, channels, bounds):
-    """One pixel of at least 64 channels."""
+def _pixel(arrays, y, x, w, steps, taps, channels, bounds):
+    """One pixel, up to 64 channels at a time."""
     yf, b, xf, wf = arrays
     x_tap, x_row, w_tap, w_row = steps
     (rows, columns), (low, high) = taps, bounds
     sums = carray(place_of_sums(), (64,))
-    s1, s2, s3 = LANES, LANES + LANES, LANES + LANES + LANES
-    length = np.uint64(columns) * w_tap
     at = NONE
     while at < channels:
-        at = min(at, channels - SUMS)
-        for c in range(SUMS):
+        count = min(SUMS, channels - at)
+        for c in range(count):
             sums[c] = ZERO
         x_line, w_line = x + at, w + at
         for _ in range(rows):
             x0, w0 = x_line, w_line
-            stop = w0 + length
-            while w0 != stop:
-                for c in range(LANES):
+            for _ in range(columns):
+                for c in range(count):
                     sums[c] = fused(xf[x0 + c], wf[w0 + c], sums[c])
-                    sums[c + s1] = fused(xf[x0 + s1 + c], wf[w0 + s1 + c], sums[c + s1])
-                    sums[c + s2] = fused(xf[x0 + s2 + c], wf[w0 + s2 + c], sums[c + s2])
-                    sums[c + s3] = fused(xf[x0 + s3 + c], wf[w0 + s3 + c], sums[c + s3])
                 x0 += x_tap
                 w0 += w_tap
             x_line += x_row
             w_line += w_row
         out = y + at
-        for c in range(SUMS):
+        for c in range(count):
             yf[out + c] = min(max(sums[c] + b[at + c], low), high)
-        at += SUMS
-
-
-@ordered
-def _narrow_pixel(arrays, y, x, w, steps, taps, channels, bounds):
-    """One pixel of less than 64 channels."""
-    yf, b, xf, wf = arrays
-    x_tap, x_row, w_tap, w_row = steps
-    (rows, columns), (low, high) = taps, bounds
-    sums = carray(place_of_sums(), (64,))
-    for c in range(channels):
-        sums[c] = ZERO
-    for _ in range(rows):
-        x0, w0 = x, w
-        for _ in range(columns):
-            for c in range(channels):
-                sums[c] = fused(xf[x0 + c], wf[w0 + c], sums[c])
-            x0 += x_tap
-            w0 += w_tap
-        x += x_row
-        w += w_row
-    for c in range(channels):
-        yf[y + c] = min(max(sums[c] + b[c], low), high)
+        at += count
 
 
 @inlined
@@ -136,10 +108,7 @@ def _pixels(arrays, y, y_step, count, x, column, width, stride, w, steps, taps, 
         met = taps[0], max(0, min(taps[1], width - q) - skipped)
         y0, x0 = y + np.uint64(k) * y_step, x + np.uint64(k * stride + skipped) * x_tap
         w0 = w + np.uint64(skipped) * w_tap
-        if channels >= SUMS:
-            _wide_pixel(arrays, y0, x0, w0, steps, met, channels, bounds)
-        else:
-            _narrow_pixel(arrays, y0, x0, w0, steps, met, channels, bounds)
+        _pixel(arrays, y0, x0, w0, steps, met, channels, bounds)
 
 
 @inlined

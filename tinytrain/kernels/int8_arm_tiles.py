@@ -5,7 +5,9 @@ together, because no weight is -128; their sums are added to sums of 32 bits in 
 """
 
 from llvmlite import ir
+from numba import types
 from numba.core import cgutils
+from numba.extending import intrinsic
 
 from tinytrain.kernels.int8_codes import Rescaling
 from tinytrain.kernels.vectors import (
@@ -13,39 +15,51 @@ from tinytrain.kernels.vectors import (
     INDEX,
     SHORT,
     WORD,
-    Target,
     blocks,
     call,
     load,
     parts,
+    pointers,
     spread,
     store,
+    target_of,
 )
 
 ROWS, COLUMNS = 4, 4
 FOUR, EIGHT_SHORTS = ir.VectorType(WORD, 4), ir.VectorType(SHORT, 8)
 
 
-def arm_strip(builder, target: Target, starts, sizes, numbers) -> None:
-    """Codes of all pixels, at least four, and of four output channels.
+@intrinsic
+def product_strip(typing, arrays, sizes, channel, zero):
+    """Codes of all pixels and of four output channels from `channel` on; nothing for other processors.
 
-    `starts`: y and x, w from the first of the channels on, the place of that channel in a row of y. `sizes`:
-    pixels, k, all channels. `numbers`: biases, factors and shifts <4 x i32>, the zero of y. If the pixels are
-    no multiple of four, the last tile overlaps with the one before.
+    `arrays`: (y, x, w, b, factor, shift), flat; x is int8 or int16. `sizes`: pixels (at least four), k, and
+    the number of channels. If the pixels are no multiple of four, the last tile overlaps with the one before.
     """
-    (y, x, w, channel), (m, size, n), (bias, *scale) = starts, sizes, numbers
-    rescaling = Rescaling(builder, target, *scale)
-    columns = [builder.gep(w, [builder.mul(INDEX(j), size)]) for j in range(COLUMNS)]
-    sums = [[cgutils.alloca_once(builder, FOUR) for _ in range(COLUMNS)] for _ in range(ROWS)]
-    with blocks(builder, m, ROWS) as start:
-        places = [builder.add(start, INDEX(i)) for i in range(ROWS)]
-        rows = [builder.gep(x, [builder.mul(place, size)]) for place in places]
-        _add_up(builder, sums, (rows, columns), size)
-        totals = [builder.add(_across(builder, [builder.load(one) for one in row]), bias) for row in sums]
-        for place, codes in zip(
-            places, parts(builder, rescaling.codes(builder, totals), COLUMNS), strict=True
-        ):
-            store(builder, codes, builder.gep(y, [builder.add(builder.mul(place, n), channel)]))
+
+    def emit(context, builder, signature, arguments):
+        target = target_of(context)
+        if not target.arm:
+            return context.get_dummy_value()
+        arrays, (m, size, n) = (cgutils.unpack_tuple(builder, a) for a in arguments[:2])
+        y, x, w, *scaled = pointers(context, builder, signature.args[0], arrays)
+        channel, zero = arguments[2:]
+        bias, *scale = (load(builder, FOUR, builder.gep(a, [channel])) for a in scaled)
+        rescaling = Rescaling(builder, target, *scale, zero)
+        first = builder.gep(w, [builder.mul(channel, size)])
+        columns = [builder.gep(first, [builder.mul(INDEX(j), size)]) for j in range(COLUMNS)]
+        sums = [[cgutils.alloca_once(builder, FOUR) for _ in range(COLUMNS)] for _ in range(ROWS)]
+        with blocks(builder, m, ROWS) as start:
+            places = [builder.add(start, INDEX(i)) for i in range(ROWS)]
+            rows = [builder.gep(x, [builder.mul(place, size)]) for place in places]
+            _add_up(builder, sums, (rows, columns), size)
+            totals = [builder.add(_across(builder, [builder.load(one) for one in row]), bias) for row in sums]
+            made = parts(builder, rescaling.codes(builder, totals), COLUMNS)
+            for place, codes in zip(places, made, strict=True):
+                store(builder, codes, builder.gep(y, [builder.add(builder.mul(place, n), channel)]))
+        return context.get_dummy_value()
+
+    return types.void(arrays, sizes, channel, zero), emit
 
 
 def _add_up(builder, sums, lines, size) -> None:

@@ -2,7 +2,7 @@
 
 The weights of a block are packed once for all pixels: groups of neighbouring inputs lie side by side for
 every channel. So a group of inputs, spread over a register, meets the weights of all channels, and the sums
-need not be added up at the end. This is faster than `product_strip` where sums are short.
+need not be added up at the end.
 
 A group has 32 bits: two inputs as int16, or four bytes for x86 processors that add up four products of bytes
 in one instruction. That multiplies a byte without a sign by one with a sign. So 128 is added to every code
@@ -37,7 +37,7 @@ from tinytrain.kernels.vectors import (
     target_of,
 )
 
-MOST_INPUTS, MOST_DOTS = 256, 640
+MOST_INPUTS, FEW_INPUTS = 640, 256  # the most, and with which there is room for 16 channels of int16
 SIGNS = 0x80808080  # what turns four codes into bytes without a sign
 
 
@@ -54,7 +54,7 @@ def _whether(found):
     return whether
 
 
-takes_blocks, takes_dots = _whether(lambda target: target.wide), _whether(lambda target: target.dots)
+takes_blocks, takes_dots = _whether(lambda target: not target.arm), _whether(lambda target: target.dots)
 
 
 def product_block(lanes: int, dots: bool = False):
@@ -63,8 +63,8 @@ def product_block(lanes: int, dots: bool = False):
     ``f(arrays, sizes, channel, zero)``:
 
     - `arrays`: (y, x, w, b, factor, shift), flat; x is int8 or int16.
-    - `sizes`: numbers of pixels (at least 4), of inputs (at most `MOST_INPUTS`; with `dots` a multiple of 4,
-      at most `MOST_DOTS`) and of all channels.
+    - `sizes`: numbers of pixels (at least 4), of inputs (at most `MOST_INPUTS`, with 16 lanes `FEW_INPUTS`;
+      with `dots` a multiple of 4, at most `MOST_INPUTS`) and of all channels.
     - `channel`: the first one.
 
     If the number of pixels is no multiple of those of a tile, the last tile overlaps with the one before.
@@ -110,7 +110,8 @@ class _Block:
         self.builder, self.target, self.lanes, self.dots = builder, target, lanes, dots
         kind = (BYTE, 4, 16, (8, 4)) if dots else (SHORT, 2, 8, (4,))
         self.item, self.group, self.width, self.pixels = kind
-        self.words = (MOST_DOTS if dots else MOST_INPUTS) // self.group  # of a channel or pixel
+        most = MOST_INPUTS if dots or lanes == 8 else FEW_INPUTS
+        self.words = most // self.group  # of a channel or pixel
         self.packed, self.widened = (room(builder, WORD, n * self.words) for n in (lanes, self.pixels[0]))
 
     def pack(self, w, size, bias):

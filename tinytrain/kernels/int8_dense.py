@@ -6,25 +6,24 @@ output channel lie side by side. Sums are int32, so every processor computes the
 
 import numpy as np
 
-from tinytrain.kernels.int8_blocks import MOST_DOTS, MOST_INPUTS, product_block, takes_blocks, takes_dots
+from tinytrain.kernels.int8_arm_tiles import product_strip
+from tinytrain.kernels.int8_blocks import FEW_INPUTS, MOST_INPUTS, product_block, takes_blocks, takes_dots
 from tinytrain.kernels.int8_codes import as_code, rescaled
-from tinytrain.kernels.int8_tiles import product_strip
 from tinytrain.kernels.jit import inlined, kernel
 from tinytrain.kernels.vectors import move_bytes, shifted_sum
 
 LOWEST, HIGHEST = np.int32(-128), np.int32(127)
-ENOUGH = 16  # rows; with fewer, packing the weights takes too long
 _eight, _sixteen, _dots = product_block(8), product_block(16), product_block(16, dots=True)
 
 
 @inlined
 def _product(y, x, w, b, factor, shift, zero):
-    """Blocks of channels, or tiles of two rows and four channels; the last ones overlap.
+    """Blocks of channels, on ARM tiles of four rows and four channels; the last ones overlap.
 
-    Too few rows or channels for either: one by one.
+    Too few rows or channels for either, or too many inputs for a block: one by one.
     """
     (m, size), n = x.shape, w.shape[0]
-    if m < 4 or n < 4:
+    if m < 4 or n < 8 or (takes_blocks() and size > MOST_INPUTS):
         for i in range(m):
             for j in range(n):
                 total = b[j]
@@ -33,22 +32,21 @@ def _product(y, x, w, b, factor, shift, zero):
                 y[i, j] = as_code(rescaled(total, factor[j], shift[j]), zero)
         return
     arrays = y.reshape(-1), x.reshape(-1), w.reshape(-1), b, factor, shift
-    if takes_dots() and x.itemsize == 1 and n >= 16 and size % 4 == 0 and size <= MOST_DOTS:
+    if takes_dots() and x.itemsize == 1 and n >= 16 and size % 4 == 0:
         for c in range(0, n, 16):
             _dots(arrays, (m, size, n), min(c, n - 16), zero)
-        return
-    if takes_blocks() and m >= ENOUGH and n >= 8 and size <= MOST_INPUTS:
+    elif takes_blocks():
         done = 0
         while done < n:
-            if n - done <= 8 or n < 16:
+            if n - done <= 8 or n < 16 or size > FEW_INPUTS:
                 _eight(arrays, (m, size, n), min(done, n - 8), zero)
                 done += 8
             else:
                 _sixteen(arrays, (m, size, n), min(done, n - 16), zero)
                 done += 16
-        return
-    for c in range(0, n, 4):
-        product_strip(arrays, (m, size, n), min(c, n - 4), zero)
+    else:
+        for c in range(0, n, 4):
+            product_strip(arrays, (m, size, n), min(c, n - 4), zero)
 
 
 @kernel

@@ -6,6 +6,7 @@ The gradients inside a block are its largest values. Its inner channels do not m
 
 import numpy as np
 
+from tinytrain.kernels.activation import pack
 from tinytrain.kernels.fused import fused
 from tinytrain.kernels.int8_gradient_tiles import gradient_products, weight_products
 from tinytrain.kernels.jit import copied, inlined, kernel
@@ -31,14 +32,7 @@ def pack_inside(bits, y):
 
     Bit k of byte i belongs to y[k * len(bits) + i], as in `pack_mask`.
     """
-    size = bits.shape[0]
-    for i in range(size):
-        bits[i] = 0
-    for k in range(8):
-        part = y[k * size : min((k + 1) * size, y.shape[0])]
-        bit = np.uint8(1 << k)
-        for i in range(part.shape[0]):
-            bits[i] |= bit if part[i] > -128 and part[i] < 127 else np.uint8(0)
+    pack(bits, y, np.int8(-128), np.int8(126))
 
 
 @kernel

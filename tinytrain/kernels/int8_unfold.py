@@ -1,14 +1,12 @@
 """The first layer of int8 programs: patches of an image as int16 codes, and the gradient of the weights."""
 
 import numpy as np
-from llvmlite import ir
 from numba import carray, types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import inlined, kernel
-from tinytrain.kernels.vectors import INDEX, SHORT, blocks, load, pointers, room, store
+from tinytrain.kernels.vectors import SHORT, room
 
 ROOM = 2048  # codes of an image row with its padding that lie on the stack
 
@@ -21,26 +19,6 @@ def _place_of_codes(typing):
         return room(builder, SHORT, ROOM)
 
     return types.CPointer(types.int16)(), emit
-
-
-@intrinsic
-def _copy_line(typing, y, at, x, start, count):
-    """``y[at : at + count] = x[start : start + count]`` of flat int16 arrays, eight at a time."""
-
-    def emit(context, builder, signature, arguments):
-        y, at, x, start, count = arguments
-        y, x = pointers(context, builder, signature.args[:3:2], (y, x))
-        y, x = builder.gep(y, [at]), builder.gep(x, [start])
-        many = builder.icmp_signed(">=", count, INDEX(8))
-        with builder.if_else(many, likely=True) as (then, otherwise):
-            with then, blocks(builder, count, 8) as k:
-                some = load(builder, ir.VectorType(SHORT, 8), builder.gep(x, [k]))
-                store(builder, some, builder.gep(y, [k]))
-            with otherwise, cgutils.for_range(builder, count) as loop:
-                builder.store(builder.load(builder.gep(x, [loop.index])), builder.gep(y, [loop.index]))
-        return context.get_dummy_value()
-
-    return types.void(y, at, x, start, count), emit
 
 
 @inlined
@@ -116,10 +94,12 @@ def unfold_codes(y, image, table, size, stride, first, rotated):
             above = r + pad - dy - first * stride
             if above < 0 or above % stride or above // stride >= rows:
                 continue
-            at = (above // stride * across * size + dy) * line
+            at = np.uint64((above // stride * across * size + dy) * line)
             for j in range(across):
-                _copy_line(patches, at, codes, j * stride * channels, line)
-                at += size * line
+                start = np.uint64(j * stride * channels)
+                for k in range(np.uint64(line)):
+                    patches[at + k] = codes[start + k]
+                at += np.uint64(size * line)
 
 
 @kernel

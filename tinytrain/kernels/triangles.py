@@ -1,8 +1,7 @@
 """Linear algebra of the LDA head on the lower triangle of a matrix, all in place.
 
 The matrix is whole, (d, d), or that triangle packed row by row, (d * (d + 1) / 2,): entry (i, j) with j <= i
-is number ``i * (i + 1) / 2 + j``. That takes half the bytes. Products and factors have code for each form: if
-they shared it, they would take up to a tenth longer.
+is number ``i * (i + 1) / 2 + j``. That takes half the bytes.
 """
 
 import math
@@ -15,26 +14,51 @@ from tinytrain.kernels.jit import inlined, kernel
 ZERO, ONE = np.float32(0), np.float32(1)
 
 
+@inlined
+def _line(a, i):
+    """Row i of either form, from its first entry on."""
+    return a[i] if a.ndim == 2 else a[i * (i + 1) // 2 :]
+
+
+@inlined
+def _add_outer(a, x, scale):
+    for n in range(x.shape[0]):
+        row = x[n]
+        for i in range(x.shape[1]):
+            factor, line = scale * row[i], _line(a, i)
+            for j in range(i + 1):
+                line[j] = fused(factor, row[j], line[j])
+
+
 @kernel
 def add_outer(a, x, scale):
     """Lower triangle of a (d, d) += scale * sum over rows of x (n, d) of row row^T."""
-    for n in range(x.shape[0]):
-        row = x[n]
-        for i in range(a.shape[0]):
-            factor, line = scale * row[i], a[i]
-            for j in range(i + 1):
-                line[j] = fused(factor, row[j], line[j])
+    _add_outer(a, x, scale)
 
 
 @kernel
 def add_outer_packed(a, x, scale):
     """As `add_outer`, with a (d * (d + 1) / 2,)."""
-    for n in range(x.shape[0]):
-        row = x[n]
-        for i in range(x.shape[1]):
-            factor, line = scale * row[i], a[i * (i + 1) // 2 :]
-            for j in range(i + 1):
-                line[j] = fused(factor, row[j], line[j])
+    _add_outer(a, x, scale)
+
+
+@inlined
+def _cholesky(a, size):
+    for j in range(size):
+        row = _line(a, j)
+        total = row[j]
+        for k in range(j):
+            total -= row[k] * row[k]
+        if not total > ZERO:
+            return 1
+        row[j] = math.sqrt(total)
+        for i in range(j + 1, size):
+            line = _line(a, i)
+            total = line[j]
+            for k in range(j):
+                total -= line[k] * row[k]
+            line[j] = total / row[j]
+    return 0
 
 
 @kernel
@@ -43,45 +67,13 @@ def cholesky(a):
 
     Returns 0, or 1 if a pivot is not positive.
     """
-    for j in range(a.shape[0]):
-        total = a[j, j]
-        for k in range(j):
-            total -= a[j, k] * a[j, k]
-        if not total > ZERO:
-            return 1
-        a[j, j] = math.sqrt(total)
-        for i in range(j + 1, a.shape[0]):
-            total = a[i, j]
-            for k in range(j):
-                total -= a[i, k] * a[j, k]
-            a[i, j] = total / a[j, j]
-    return 0
+    return _cholesky(a, a.shape[0])
 
 
 @kernel
 def cholesky_packed(a):
     """As `cholesky`, with a (d * (d + 1) / 2,), in the same order."""
-    start, j = 0, 0
-    while start < a.shape[0]:
-        row = a[start:]
-        total = row[j]
-        for k in range(j):
-            total -= row[k] * row[k]
-        if not total > ZERO:
-            return 1
-        row[j] = math.sqrt(total)
-        j += 1
-        start += j
-        below, i = start, j
-        while below < a.shape[0]:
-            line = a[below:]
-            total = line[j - 1]
-            for k in range(j - 1):
-                total -= line[k] * row[k]
-            line[j - 1] = total / row[j - 1]
-            i += 1
-            below += i
-    return 0
+    return _cholesky(a, int(math.sqrt(2 * a.shape[0])))
 
 
 @kernel
@@ -118,12 +110,6 @@ def cholesky_solve_packed(x, factor):
             v[i] /= line[i]
             for k in range(i):
                 v[k] = fused(-v[i], line[k], v[k])
-
-
-@inlined
-def _line(a, i):
-    """Row i of either form, from its first entry on."""
-    return a[i] if a.ndim == 2 else a[i * (i + 1) // 2 :]
 
 
 @inlined

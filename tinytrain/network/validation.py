@@ -19,6 +19,15 @@ STRIDES = (1, 2)
 CHANNELS = (1, 3)  # of an image
 
 
+def _require(good: bool, problem: str, code: str = "file-damaged") -> None:
+    if not good:
+        raise InputError(code, problem)
+
+
+def _require_supported(good: bool, problem: str) -> None:
+    _require(good, problem, "unsupported")
+
+
 def check_network(network: Network) -> None:
     """Raises InputError, naming the layer, when `network` is inconsistent or holds NaN or infinity.
 
@@ -26,46 +35,35 @@ def check_network(network: Network) -> None:
     """
     check_layers(network.layers)
     check_input(network.input, network.layers[0])
-    n = len(network.layers)
-    if not len(network.weights) == len(network.scales) == len(network.biases) == n:
-        raise InputError("file-damaged", f"{n} layers need {n} weights, scales and biases")
-    for layer, weight, scale, bias in zip(
-        network.layers, network.weights, network.scales, network.biases, strict=True
-    ):
+    n, arrays = len(network.layers), (network.weights, network.scales, network.biases)
+    _require(all(len(some) == n for some in arrays), f"{n} layers need {n} weights, scales and biases")
+    for layer, weight, scale, bias in zip(network.layers, *arrays, strict=True):
         _check_array(layer, "weight", weight, (layer.fan_in, layer.cout), "f4" if scale is None else "i1")
         _check_array(layer, "bias", bias, (layer.cout,), "f4")
         if scale is not None:
             _check_array(layer, "scale", scale, (layer.cout,), "f4")
-            if scale.min() <= 0:
-                raise InputError("file-damaged", f"layer {layer.name}: a weight scale is {scale.min()}")
+            _require(scale.min() > 0, f"layer {layer.name}: a weight scale is {scale.min()}")
     if network.quantisation is not None:
         check_codes(network.layers, network.quantisation)
 
 
 def check_layers(layers: tuple[Layer, ...]) -> None:
     """Raises InputError unless every layer is supported and takes what the layer before it gives."""
-    if not 1 <= len(layers) <= MAX_LAYERS:
-        raise InputError("file-damaged", f"{len(layers)} layers; a network has 1 to {MAX_LAYERS}")
+    usual = 1 <= len(layers) <= MAX_LAYERS
+    _require(usual, f"{len(layers)} layers; a network has 1 to {MAX_LAYERS}")
     names = set()
     for index, layer in enumerate(layers):
         _check_fields(layer)
         _check_kind(layer)
-        if layer.name in names:
-            raise InputError("file-damaged", f"layer {index}: the name {layer.name} occurs twice")
+        _require(layer.name not in names, f"layer {index}: the name {layer.name} occurs twice")
         names.add(layer.name)
         _check_chain(layers, index)
-    if layers[0].cin not in CHANNELS:
-        raise InputError(
-            "file-damaged", f"layer {layers[0].name} takes {layers[0].cin} channels; an image has 1 or 3"
-        )
-    if layers[0].kind != "conv":
-        raise InputError(
-            "unsupported", f"layer {layers[0].name}: the first layer is a dense convolution (kind conv)"
-        )
-    if layers[-1].squeezes:
-        raise InputError(
-            "unsupported", f"layer {layers[-1].name}: an excite layer must follow a squeeze layer"
-        )
+    first, last = layers[0], layers[-1]
+    known = first.cin in CHANNELS
+    _require(known, f"layer {first.name} takes {first.cin} channels; an image has 1 or 3")
+    dense = first.kind == "conv"
+    _require_supported(dense, f"layer {first.name}: the first layer is a dense convolution (kind conv)")
+    _require_supported(not last.squeezes, f"layer {last.name}: an excite layer must follow a squeeze layer")
 
 
 def check_codes(layers: tuple[Layer, ...], quantisation: Quantisation) -> None:
@@ -73,121 +71,96 @@ def check_codes(layers: tuple[Layer, ...], quantisation: Quantisation) -> None:
 
     Weights are not looked at: a network with float32 weights can have codes, too.
     """
-    if obstacle := layers_obstacle(layers):
-        raise InputError("file-damaged", f"{obstacle}, so that its network can have no codes")
-    outputs, sums = quantisation.outputs, quantisation.sums
-    if not len(outputs) == len(sums) == len(layers):
-        raise InputError("file-damaged", f"{len(layers)} layers need {len(layers)} codes of outputs and sums")
+    obstacle = layers_obstacle(layers)
+    _require(not obstacle, f"{obstacle}, so that its network can have no codes")
+    outputs, sums, n = quantisation.outputs, quantisation.sums, len(layers)
+    _require(len(outputs) == len(sums) == n, f"{n} layers need {n} codes of outputs and sums")
     for layer, output, total in zip(layers, outputs, sums, strict=True):
-        where = f"layer {layer.name}"
-        if (total is not None) != layer.adds:
-            raise InputError(
-                "file-damaged", f"{where}: codes of a sum are for layers that add, and only them"
-            )
-        for codes in (output, *(() if total is None else (total,))):
-            if type(codes) is not Codes or not codes.is_valid:
-                raise InputError(
-                    "file-damaged", f"{where}: a code needs a scale above 0 and a zero from -128 to 127"
-                )
-        if layer.follows is not None and output.zero != -128:
-            raise InputError("file-damaged", f"{where}: behind {layer.follows} the zero must be -128")
-        if layer.follows == "relu6" and 255 * output.scale > RELU6_TOP:
-            raise InputError("file-damaged", f"{where}: the largest code behind relu6 must be at most 6")
+        where, codes = f"layer {layer.name}", (output, *(() if total is None else (total,)))
+        summed = (total is not None) == layer.adds
+        _require(summed, f"{where}: codes of a sum are for layers that add, and only them")
+        good = all(type(each) is Codes and each.is_valid for each in codes)
+        _require(good, f"{where}: a code needs a scale above 0 and a zero from -128 to 127")
+        lowest = layer.follows is None or output.zero == -128
+        _require(lowest, f"{where}: behind {layer.follows} the zero must be -128")
+        bounded = layer.follows != "relu6" or 255 * output.scale <= RELU6_TOP
+        _require(bounded, f"{where}: the largest code behind relu6 must be at most 6")
 
 
 def _check_fields(layer: Layer) -> None:
     """Types exactly as documented (the digest is taken over their text) and every number in its range."""
     ranges = {"cin": MAX_CHANNELS, "cout": MAX_CHANNELS, "kernel": MAX_SIDE, "stride": MAX_SIDE}
-    good = type(layer.name) is str and re.fullmatch(r"[A-Za-z0-9_.\-]{1,64}", layer.name)
-    if not good:
-        raise InputError(
-            "file-damaged", "a layer name must be 1 to 64 letters, digits, dots, dashes, underscores"
-        )
+    named = type(layer.name) is str and re.fullmatch(r"[A-Za-z0-9_.\-]{1,64}", layer.name)
+    _require(named, "a layer name must be 1 to 64 letters, digits, dots, dashes, underscores")
     for field, most in ranges.items():
         _check_int(layer, field, getattr(layer, field), 1, most)
     _check_int(layer, "block", layer.block, 0, MAX_LAYERS)
     for field in ("in_hw", "out_hw"):
         pair = getattr(layer, field)
-        if type(pair) is not tuple or len(pair) != 2:
-            raise InputError("file-damaged", f"layer {layer.name}: {field} must be two whole numbers")
+        two = type(pair) is tuple and len(pair) == 2
+        _require(two, f"layer {layer.name}: {field} must be two whole numbers")
         for side in pair:
             _check_int(layer, field, side, 1, MAX_SIDE)
-    if type(layer.rate) is not float or not 0 < layer.rate <= MAX_RATE:
-        raise InputError(
-            "file-damaged", f"layer {layer.name}: rate must be a number above 0, at most {MAX_RATE}"
-        )
+    rated = type(layer.rate) is float and 0 < layer.rate <= MAX_RATE
+    _require(rated, f"layer {layer.name}: rate must be a number above 0, at most {MAX_RATE}")
     flags = ("relu6", "residual", "shortcut", "max_pool")
-    if any(type(getattr(layer, flag)) is not bool for flag in flags):
-        raise InputError("file-damaged", f"layer {layer.name}: {', '.join(flags)} must be true or false")
-    if layer.activation not in (None, *ACTIVATIONS[1:]) or (layer.relu6 and layer.activation):
-        known = ", ".join(ACTIVATIONS[1:])
-        raise InputError(
-            "file-damaged", f"layer {layer.name}: activation must be null, or without ReLU6 one of {known}"
-        )
+    booleans = all(type(getattr(layer, flag)) is bool for flag in flags)
+    _require(booleans, f"layer {layer.name}: {', '.join(flags)} must be true or false")
+    known = layer.activation in (None, *ACTIVATIONS[1:]) and not (layer.relu6 and layer.activation)
+    names = ", ".join(ACTIVATIONS[1:])
+    _require(known, f"layer {layer.name}: activation must be null, or without ReLU6 one of {names}")
 
 
 def _check_int(layer: Layer, field: str, value, least: int, most: int) -> None:
-    if type(value) is not int or not least <= value <= most:
-        raise InputError(
-            "file-damaged", f"layer {layer.name}: {field} must be a whole number {least}..{most}"
-        )
+    good = type(value) is int and least <= value <= most
+    _require(good, f"layer {layer.name}: {field} must be a whole number {least}..{most}")
 
 
 def _check_kind(layer: Layer) -> None:
+    where, plain = f"layer {layer.name}", (layer.kernel, layer.stride) == (1, 1)
     supported = f"supported are {', '.join(KINDS)} with kernels {KERNELS} and strides {STRIDES}"
-    if layer.kind not in KINDS or layer.kernel not in KERNELS or layer.stride not in STRIDES:
-        raise InputError("unsupported", f"layer {layer.name} is not supported; {supported}")
-    if layer.kind == "pointwise" and (layer.kernel, layer.stride) != (1, 1):
-        raise InputError(
-            "unsupported", f"layer {layer.name}: pointwise means kernel 1 and stride 1; {supported}"
-        )
-    if (layer.squeezes or layer.excites) and (layer.kernel, layer.stride) != (1, 1):
-        raise InputError("unsupported", f"layer {layer.name}: {layer.kind} means kernel 1 and stride 1")
-    if (layer.follows == "hard-sigmoid") != layer.excites:
-        raise InputError(
-            "unsupported", f"layer {layer.name}: hard-sigmoid follows excite layers, and no others"
-        )
-    if layer.max_pool and layer.follows not in ("relu", "relu6"):
-        raise InputError("unsupported", f"layer {layer.name}: max pooling must follow ReLU or ReLU6")
-    if layer.kind == "depthwise" and layer.cin != layer.cout:
-        raise InputError(
-            "unsupported", f"layer {layer.name}: depthwise with {layer.cin} inputs and {layer.cout} outputs"
-        )
+    known = layer.kind in KINDS and layer.kernel in KERNELS and layer.stride in STRIDES
+    _require_supported(known, f"{where} is not supported; {supported}")
+    flat = plain or layer.kind != "pointwise"
+    _require_supported(flat, f"{where}: pointwise means kernel 1 and stride 1; {supported}")
+    flat = plain or not (layer.squeezes or layer.excites)
+    _require_supported(flat, f"{where}: {layer.kind} means kernel 1 and stride 1")
+    excited = (layer.follows == "hard-sigmoid") == layer.excites
+    _require_supported(excited, f"{where}: hard-sigmoid follows excite layers, and no others")
+    pooled = not layer.max_pool or layer.follows in ("relu", "relu6")
+    _require_supported(pooled, f"{where}: max pooling must follow ReLU or ReLU6")
+    even = layer.kind != "depthwise" or layer.cin == layer.cout
+    _require_supported(even, f"{where}: depthwise with {layer.cin} inputs and {layer.cout} outputs")
 
 
 def _check_chain(layers: tuple[Layer, ...], index: int) -> None:
     layer = layers[index]
     before = layers[index - 1] if index else layer
-    expected = layer.filter_hw
+    where, expected = f"layer {layer.name}", layer.filter_hw
     if layer.max_pool:
         expected = tuple((side + 1) // 2 for side in expected)
     if layer.excites:
-        if not (index and before.squeezes and layer.cout == before.cin and layer.block == before.block):
-            raise InputError(
-                "unsupported",
-                f"layer {layer.name}: an excite layer must follow a squeeze layer, with as many channels as"
-                " that takes",
-            )
+        fits = index and before.squeezes and layer.cout == before.cin and layer.block == before.block
+        what = "an excite layer must follow a squeeze layer, with as many channels as that takes"
+        _require_supported(fits, f"{where}: {what}")
         expected = before.in_hw
-    elif before.squeezes and index:
-        raise InputError("unsupported", f"layer {before.name}: an excite layer must follow a squeeze layer")
-    if layer.out_hw != expected:
-        raise InputError("file-damaged", f"layer {layer.name}: output {layer.out_hw}, must be {expected}")
+    else:
+        excited = not (before.squeezes and index)
+        _require_supported(excited, f"layer {before.name}: an excite layer must follow a squeeze layer")
+    _require(layer.out_hw == expected, f"{where}: output {layer.out_hw}, must be {expected}")
     if layer.shortcut:
         _check_shortcut(layers, index)
-    elif index and (layer.cin, layer.in_hw) != (before.cout, before.out_hw):
-        raise InputError(
-            "file-damaged",
-            f"layer {layer.name} takes {layer.cin} x {layer.in_hw}; {before.name} gives"
-            f" {before.cout} x {before.out_hw}",
-        )
-    first = index == 0 and layer.block == 0
-    if not (first or (index and layer.block in (before.block, before.block + 1))):
-        raise InputError(
-            "file-damaged", f"layer {layer.name}: blocks must count 0, 1, 2 ..., not {layer.block}"
-        )
+    elif index:
+        given, taken = (before.cout, before.out_hw), (layer.cin, layer.in_hw)
+        _require(given == taken, f"{where} takes {_of(*taken)}; {before.name} gives {_of(*given)}")
+    counted = layer.block in (before.block, before.block + 1) if index else layer.block == 0
+    _require(counted, f"{where}: blocks must count 0, 1, 2 ..., not {layer.block}")
     if layer.residual:
         _check_residual(layers, index)
+
+
+def _of(channels: int, side: tuple[int, int]) -> str:
+    return f"{channels} x {side}"
 
 
 def _first_of_block(layers: tuple[Layer, ...], index: int) -> Layer:
@@ -195,61 +168,49 @@ def _first_of_block(layers: tuple[Layer, ...], index: int) -> Layer:
     layer, start = layers[index], index
     while start > 0 and layers[start - 1].block == layer.block:
         start -= 1
-    if index + 1 < len(layers) and layers[index + 1].block == layer.block:
-        raise InputError("file-damaged", f"layer {layer.name}: only the last layer of a block is residual")
-    if layer.kind not in ("conv", "pointwise") or layer.follows not in (None, "relu") or layer.max_pool:
-        raise InputError(
-            "file-damaged",
-            f"layer {layer.name}: a residual layer is pointwise or dense, with ReLU or no activation behind"
-            " the addition, and without max pooling",
-        )
+    last = index + 1 == len(layers) or layers[index + 1].block != layer.block
+    _require(last, f"layer {layer.name}: only the last layer of a block is residual")
+    _require(
+        layer.kind in ("conv", "pointwise") and layer.follows in (None, "relu") and not layer.max_pool,
+        f"layer {layer.name}: a residual layer is pointwise or dense, with ReLU or no activation behind"
+        " the addition, and without max pooling",
+    )
     return layers[start]
 
 
 def _check_shortcut(layers: tuple[Layer, ...], index: int) -> None:
     layer, first, before = layers[index], _first_of_block(layers, index), layers[index - 1]
-    if layer.residual or first is layer:
-        raise InputError("file-damaged", f"layer {layer.name}: a shortcut has other layers in its block")
-    if (layer.cin, layer.in_hw) != (first.cin, first.in_hw):
-        raise InputError(
-            "file-damaged",
-            f"layer {layer.name} takes {layer.cin} x {layer.in_hw}, but the input of its block is {first.cin}"
-            f" x {first.in_hw}",
-        )
-    if (layer.cout, layer.out_hw) != (before.cout, before.out_hw):
-        raise InputError(
-            "file-damaged",
-            f"layer {layer.name}: cannot add the output {before.cout} x {before.out_hw} of {before.name} to"
-            f" {layer.cout} x {layer.out_hw}",
-        )
+    several = not layer.residual and first is not layer
+    _require(several, f"layer {layer.name}: a shortcut has other layers in its block")
+    taken, given = (layer.cin, layer.in_hw), (first.cin, first.in_hw)
+    what = f"layer {layer.name} takes {_of(*taken)}, but the input of its block is {_of(*given)}"
+    _require(taken == given, what)
+    made, added = (layer.cout, layer.out_hw), (before.cout, before.out_hw)
+    what = f"cannot add the output {_of(*added)} of {before.name} to {_of(*made)}"
+    _require(made == added, f"layer {layer.name}: {what}")
 
 
 def _check_residual(layers: tuple[Layer, ...], index: int) -> None:
     layer, first = layers[index], _first_of_block(layers, index)
-    if (first.cin, first.in_hw) != (layer.cout, layer.out_hw):
-        raise InputError(
-            "file-damaged",
-            f"layer {layer.name}: cannot add the block's input {first.cin} x {first.in_hw} to its output"
-            f" {layer.cout} x {layer.out_hw}",
-        )
+    given, made = (first.cin, first.in_hw), (layer.cout, layer.out_hw)
+    what = f"cannot add the block's input {_of(*given)} to its output {_of(*made)}"
+    _require(given == made, f"layer {layer.name}: {what}")
 
 
 def check_input(spec: InputSpec, first: Layer) -> None:
     """Raises InputError unless the images it describes are what layer `first` takes."""
     shape, wanted = spec.shape, (*first.in_hw, first.cin)
-    if shape != wanted or not all(type(count) is int for count in shape):
-        raise InputError("file-damaged", f"images are {_by(shape)}, but {first.name} takes {_by(wanted)}")
-    if not all(type(numbers) is tuple and len(numbers) == first.cin for numbers in (spec.mean, spec.scale)):
-        raise InputError(
-            "file-damaged", f"mean and scale must have a number for each of {first.cin} channels"
-        )
-    if not all(type(x) is float and math.isfinite(x) for x in spec.mean + spec.scale) or min(spec.scale) <= 0:
-        raise InputError("file-damaged", "mean and scale must be finite numbers, and scale above 0")
-    if type(spec.rotated) is not bool:
-        raise InputError("file-damaged", "rotated must be true or false")
+    taken = shape == wanted and all(type(count) is int for count in shape)
+    _require(taken, f"images are {_by(shape)}, but {first.name} takes {_by(wanted)}")
+    complete = all(type(each) is tuple and len(each) == first.cin for each in (spec.mean, spec.scale))
+    _require(complete, f"mean and scale must have a number for each of {first.cin} channels")
+    finite = all(type(x) is float and math.isfinite(x) for x in spec.mean + spec.scale)
+    good = finite and min(spec.scale) > 0
+    _require(good, "mean and scale must be finite numbers, and scale above 0")
+    _require(type(spec.rotated) is bool, "rotated must be true or false")
     for name in ("dtype", "resize"):
-        if getattr(spec, name) != getattr(InputSpec, name):
-            raise InputError("file-damaged", f"the only known {name} is {getattr(InputSpec, name)}")
+        known = getattr(InputSpec, name)
+        _require(getattr(spec, name) == known, f"the only known {name} is {known}")
 
 
 def _by(shape: tuple) -> str:
@@ -257,15 +218,9 @@ def _by(shape: tuple) -> str:
 
 
 def _check_array(layer: Layer, what: str, array: np.ndarray, shape: tuple, dtype: str) -> None:
-    if array.shape != shape or array.dtype != np.dtype(dtype):
-        raise InputError(
-            "file-damaged",
-            f"layer {layer.name}: {what} is {array.dtype} {array.shape}, must be {np.dtype(dtype)} {shape}",
-        )
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        bad = int(array.size - np.isfinite(array).sum())
-        raise InputError(
-            "network-not-finite",
-            f"layer {layer.name}: {bad} of {array.size} numbers in its {what} are NaN or infinite;"
-            " use another file",
-        )
+    where, wanted = f"layer {layer.name}", np.dtype(dtype)
+    good = array.shape == shape and array.dtype == wanted
+    _require(good, f"{where}: {what} is {array.dtype} {array.shape}, must be {wanted} {shape}")
+    bad = int(array.size - np.isfinite(array).sum()) if wanted.kind == "f" else 0
+    many = f"{bad} of {array.size} numbers in its {what}"
+    _require(not bad, f"{where}: {many} are NaN or infinite; use another file", "network-not-finite")
