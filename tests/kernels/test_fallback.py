@@ -31,13 +31,13 @@ def lines(monkeypatch):
 
 
 def test_a_kernel_that_cannot_be_compiled_is_replaced_by_the_reference(lines):
-    calls = []
+    calls, replaced = [], set()
 
-    def compiled(*arguments):
+    def code(arguments):
         calls.append(arguments)
         raise RuntimeError("LLVM ERROR:\n no such\n target")
 
-    replaced = set()
+    compiled = SimpleNamespace(code=code)
     call = fallback.guarded("pool", compiled, lambda a, b: a + b, replaced)
     assert call(1, 2) == 3 and call(2, 3) == 5 and len(calls) == 1
     assert fallback.guarded("copy", compiled, lambda a, b: a - b, replaced)(3, 2) == 1
@@ -70,9 +70,6 @@ class Broken:
     name, signatures = "broken", ()
 
     def code(self, arguments):
-        raise RuntimeError("no such target")
-
-    def __call__(self, *arguments):
         raise RuntimeError("no such target")
 
 

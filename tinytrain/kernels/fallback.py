@@ -1,10 +1,10 @@
 """The fallback if numba cannot compile a kernel: the numpy reference runs, with one warning."""
 
 import logging
+from collections.abc import Callable, Sequence
 
 from tinytrain.base.errors import one_line
 from tinytrain.kernels.compile_cache.facts import portable
-from tinytrain.kernels.dispatch.direct import entry
 
 TOLD: set[str] = set()  # codes of the warnings that this process has given
 
@@ -23,24 +23,23 @@ def not_portable() -> str:
 
 
 def guarded(name: str, compiled, reference, replaced: set[str]):
-    """A kernel that calls `compiled`. If compiling fails, it adds `name` to `replaced` and calls `reference`.
+    """A kernel that calls `compiled`; if that cannot be compiled, `reference`, with `name` in `replaced`."""
 
-    Kernels do not raise. So an exception means that the kernel did not run and its arrays are unchanged.
-    """
+    def code(arguments: Sequence) -> Callable:
+        if name not in replaced:
+            try:
+                return compiled.code(arguments)
+            except Exception as error:  # numba and LLVM raise anything
+                replaced.add(name)
+                reason = one_line(f"{type(error).__name__}: {error}", 160)
+                warn_once(
+                    f"kernel-not-compiled: {name} cannot be compiled ({reason}); it runs in plain numpy,"
+                    f" slower{not_portable()}; run tinytrain doctor"
+                )
+        return reference
 
     def call(*arguments):
-        if name in replaced:
-            return reference(*arguments)
-        try:
-            return compiled(*arguments)
-        except Exception as error:  # numba and LLVM raise anything
-            replaced.add(name)
-            reason = one_line(f"{type(error).__name__}: {error}", 160)
-            warn_once(
-                f"kernel-not-compiled: {name} cannot be compiled ({reason}); it runs in plain numpy, slower"
-                f"{not_portable()}; run tinytrain doctor"
-            )
-            return reference(*arguments)
+        return code(arguments)(*arguments)
 
-    call.compiled, call.direct = compiled, entry(compiled, call)
+    call.compiled, call.direct = compiled, lambda arguments: (code(arguments), arguments)
     return call

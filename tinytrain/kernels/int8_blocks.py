@@ -37,7 +37,7 @@ from tinytrain.kernels.vectors import (
     target_of,
 )
 
-MOST_INPUTS, FEW_INPUTS = 640, 256  # the most, and with which there is room for 16 channels of int16
+MOST_INPUTS = 640
 SIGNS = 0x80808080  # what turns four codes into bytes without a sign
 
 
@@ -57,14 +57,14 @@ def _whether(found):
 takes_blocks, takes_dots = _whether(lambda target: not target.arm), _whether(lambda target: target.dots)
 
 
-def product_block(lanes: int, dots: bool = False):
-    """Intrinsic for the codes of all pixels and of `lanes` output channels: 8 or 16, with `dots` 16.
+def product_block(dots: bool = False):
+    """Intrinsic for the codes of all pixels and of eight output channels, with `dots` of sixteen.
 
     ``f(arrays, sizes, channel, zero)``:
 
     - `arrays`: (y, x, w, b, factor, shift), flat; x is int8 or int16.
-    - `sizes`: numbers of pixels (at least 4), of inputs (at most `MOST_INPUTS`, with 16 lanes `FEW_INPUTS`;
-      with `dots` a multiple of 4, at most `MOST_INPUTS`) and of all channels.
+    - `sizes`: numbers of pixels (at least 4), of inputs (at most `MOST_INPUTS`; with `dots` a multiple of 4)
+      and of all channels.
     - `channel`: the first one.
 
     If the number of pixels is no multiple of those of a tile, the last tile overlaps with the one before.
@@ -78,21 +78,18 @@ def product_block(lanes: int, dots: bool = False):
         arrays, (m, size, n) = (cgutils.unpack_tuple(builder, a) for a in arguments[:2])
         y, x, w, *scaled = pointers(context, builder, kinds, arrays)
         channel, zero = arguments[2:]
-        block = _Block(builder, target, lanes, dots)
-        own = [load(builder, ir.VectorType(WORD, lanes), builder.gep(a, [channel])) for a in scaled]
-        bias, factors, shifts = (parts(builder, vector, block.width) for vector in own)
-        rescalings = [Rescaling(builder, target, f, s, zero) for f, s in zip(factors, shifts, strict=True)]
+        block = _Block(builder, target, dots)
+        bias, *scale = (load(builder, block.kind, builder.gep(a, [channel])) for a in scaled)
+        rescaling = Rescaling(builder, target, *scale, zero)
         bias = block.pack(builder.gep(w, [builder.mul(channel, size)]), size, bias)
         fewer = TRUTH(1)
         for count in block.pixels:
             fits = builder.and_(fewer, builder.icmp_signed(">=", m, INDEX(count)))
             with builder.if_then(fits, likely=True), blocks(builder, m, count) as start:
                 block.widen(builder.gep(x, [builder.mul(start, size)]), size, count)
-                for part, totals in enumerate(block.totals(bias, size, count)):
-                    for p, codes in enumerate(block.codes(rescalings[part], totals)):
-                        place = builder.mul(builder.add(start, INDEX(p)), n)
-                        place = builder.add(place, builder.add(channel, INDEX(block.width * part)))
-                        store(builder, codes, builder.gep(y, [place]))
+                for p, codes in enumerate(block.codes(rescaling, block.totals(bias, size, count))):
+                    place = builder.mul(builder.add(start, INDEX(p)), n)
+                    store(builder, codes, builder.gep(y, [builder.add(place, channel)]))
             fewer = builder.not_(fits)
         return context.get_dummy_value()
 
@@ -104,20 +101,21 @@ def product_block(lanes: int, dots: bool = False):
 
 
 class _Block:
-    """Weights of `lanes` channels and inputs of some pixels in groups; a sum has `width` channels."""
+    """Weights of `lanes` channels and inputs of some pixels in groups."""
 
-    def __init__(self, builder, target, lanes: int, dots: bool):
-        self.builder, self.target, self.lanes, self.dots = builder, target, lanes, dots
+    def __init__(self, builder, target, dots: bool):
+        self.builder, self.target, self.dots = builder, target, dots
         kind = (BYTE, 4, 16, (8, 4)) if dots else (SHORT, 2, 8, (4,))
-        self.item, self.group, self.width, self.pixels = kind
-        most = MOST_INPUTS if dots or lanes == 8 else FEW_INPUTS
-        self.words = most // self.group  # of a channel or pixel
-        self.packed, self.widened = (room(builder, WORD, n * self.words) for n in (lanes, self.pixels[0]))
+        self.item, self.group, self.lanes, self.pixels = kind
+        self.kind = ir.VectorType(WORD, self.lanes)
+        self.words = MOST_INPUTS // self.group  # of a channel or pixel
+        rooms = self.lanes, self.pixels[0]
+        self.packed, self.widened = (room(builder, WORD, n * self.words) for n in rooms)
 
     def pack(self, w, size, bias):
-        """Of rows of w, `size` long, for every group those of all channels. Gives the biases of sums."""
-        builder, self.bias = self.builder, cgutils.alloca_once(self.builder, bias[0].type)
-        builder.store(bias[0], self.bias)
+        """Of rows of w, `size` long, for every group those of all channels. Gives the bias of sums."""
+        builder, self.bias = self.builder, cgutils.alloca_once(self.builder, self.kind)
+        builder.store(bias, self.bias)
         rows = [builder.gep(w, [builder.mul(INDEX(j), size)]) for j in range(self.lanes)]
         with cgutils.for_range(builder, builder.lshr(size, INDEX(4))) as loop:
             self._pack_some(rows, builder.shl(loop.index, INDEX(4)), 16)
@@ -125,7 +123,7 @@ class _Block:
             with cgutils.for_range(builder, builder.lshr(builder.and_(size, INDEX(15)), INDEX(2))) as loop:
                 k = builder.add(builder.and_(size, INDEX(-16)), builder.shl(loop.index, INDEX(2)))
                 self._pack_some(rows, k, 4)
-            return [builder.load(self.bias)]
+            return builder.load(self.bias)
         with builder.if_then(builder.trunc(builder.lshr(size, INDEX(3)), TRUTH)):
             self._pack_some(rows, builder.and_(size, INDEX(-16)), 8)
         shorts = builder.bitcast(self.packed, SHORT.as_pointer())
@@ -155,10 +153,9 @@ class _Block:
                 own = add_dots(builder, ir.Constant(four.type, None), constant(four.type, SIGNS), four)
                 builder.store(builder.sub(builder.load(self.bias), own), self.bias)
             return
-        for first in range(0, lanes, 8):
-            for g, line in enumerate(_transposed(builder, own[first : first + 8])[: kind.count]):
-                pairs = builder.sext(builder.bitcast(line, ir.VectorType(BYTE, 16)), ir.VectorType(SHORT, 16))
-                store(builder, pairs, builder.gep(place, [INDEX(lanes * g + first)]))
+        for g, line in enumerate(_transposed(builder, own)[: kind.count]):
+            pairs = builder.sext(builder.bitcast(line, ir.VectorType(BYTE, 16)), ir.VectorType(SHORT, 16))
+            store(builder, pairs, builder.gep(place, [INDEX(lanes * g)]))
 
     def widen(self, x, size, count: int) -> None:
         """`count` rows of x in groups; an odd number of inputs ends with a 0. Bytes lie side by side."""
@@ -189,38 +186,33 @@ class _Block:
             store(builder, value if value.type == kind else builder.sext(value, kind), builder.gep(out, [k]))
 
     def totals(self, bias, size, count: int):
-        """For every vector of channels the sums of every pixel."""
-        builder, kind = self.builder, bias[0].type
-        sums = [[cgutils.alloca_once(builder, kind) for _ in range(count)] for _ in bias]
-        for start, some in zip(bias, sums, strict=True):
-            for one in some:
-                builder.store(start, one)
+        """The sums of every pixel."""
+        builder, sums = self.builder, [cgutils.alloca_once(self.builder, self.kind) for _ in range(count)]
+        for one in sums:
+            builder.store(bias, one)
         groups = builder.udiv(builder.add(size, INDEX(self.group - 1)), INDEX(self.group))
         step = groups if self.dots else INDEX(self.words)
         with cgutils.for_range(builder, groups) as loop:
             place = builder.gep(self.packed, [builder.mul(loop.index, INDEX(self.lanes))])
-            weights = [
-                load(builder, kind, builder.gep(place, [INDEX(self.width * h)])) for h in range(len(bias))
-            ]
-            for p in range(count):
+            weights = load(builder, self.kind, place)
+            for p, one in enumerate(sums):
                 at = builder.add(loop.index, builder.mul(INDEX(p), step))
-                inputs = spread(builder, builder.load(builder.gep(self.widened, [at])), kind)
-                for own, some in zip(weights, sums, strict=True):
-                    builder.store(self._added(builder.load(some[p]), inputs, own), some[p])
-        return [[builder.load(one) for one in some] for some in sums]
+                inputs = spread(builder, builder.load(builder.gep(self.widened, [at])), self.kind)
+                builder.store(self._added(builder.load(one), inputs, weights), one)
+        return [builder.load(one) for one in sums]
 
     def _added(self, total, inputs, weights):
         if self.dots:
             return add_dots(self.builder, total, inputs, weights)
-        shorts = ir.VectorType(SHORT, 2 * self.width)
+        shorts = ir.VectorType(SHORT, 2 * self.lanes)
         inputs, weights = (self.builder.bitcast(v, shorts) for v in (inputs, weights))
         return self.builder.add(total, pairs_of_products(self.builder, self.target, inputs, weights))
 
     def codes(self, rescaling, totals):
         """Of every pixel; 32 are made at once."""
-        some = 32 // self.width
+        some = 32 // self.lanes
         together = (rescaling.codes(self.builder, totals[p : p + some]) for p in range(0, len(totals), some))
-        return [codes for both in together for codes in parts(self.builder, both, self.width)]
+        return [codes for both in together for codes in parts(self.builder, both, self.lanes)]
 
 
 def _transposed(builder, rows):

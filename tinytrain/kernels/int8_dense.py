@@ -7,13 +7,13 @@ output channel lie side by side. Sums are int32, so every processor computes the
 import numpy as np
 
 from tinytrain.kernels.int8_arm_tiles import product_strip
-from tinytrain.kernels.int8_blocks import FEW_INPUTS, MOST_INPUTS, product_block, takes_blocks, takes_dots
+from tinytrain.kernels.int8_blocks import MOST_INPUTS, product_block, takes_blocks, takes_dots
 from tinytrain.kernels.int8_codes import as_code, rescaled
 from tinytrain.kernels.jit import inlined, kernel
 from tinytrain.kernels.vectors import move_bytes, shifted_sum
 
 LOWEST, HIGHEST = np.int32(-128), np.int32(127)
-_eight, _sixteen, _dots = product_block(8), product_block(16), product_block(16, dots=True)
+_eight, _sixteen = product_block(), product_block(dots=True)
 
 
 @inlined
@@ -34,16 +34,10 @@ def _product(y, x, w, b, factor, shift, zero):
     arrays = y.reshape(-1), x.reshape(-1), w.reshape(-1), b, factor, shift
     if takes_dots() and x.itemsize == 1 and n >= 16 and size % 4 == 0:
         for c in range(0, n, 16):
-            _dots(arrays, (m, size, n), min(c, n - 16), zero)
+            _sixteen(arrays, (m, size, n), min(c, n - 16), zero)
     elif takes_blocks():
-        done = 0
-        while done < n:
-            if n - done <= 8 or n < 16 or size > FEW_INPUTS:
-                _eight(arrays, (m, size, n), min(done, n - 8), zero)
-                done += 8
-            else:
-                _sixteen(arrays, (m, size, n), min(done, n - 16), zero)
-                done += 16
+        for c in range(0, n, 8):
+            _eight(arrays, (m, size, n), min(c, n - 8), zero)
     else:
         for c in range(0, n, 4):
             product_strip(arrays, (m, size, n), min(c, n - 4), zero)

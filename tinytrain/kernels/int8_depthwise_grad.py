@@ -42,17 +42,9 @@ def depthwise_grad_input_codes(gx, work, g, w, scale, size, stride):
                             q = j + pad - b
                             if q < 0 or q % stride or q // stride >= across:
                                 continue
-                            tap = a * size + b
-                            if count == CHANNELS:
-                                for c in range(CHANNELS):
-                                    sums[c] = fused(
-                                        g[k, p // stride, q // stride, first + c], work[tap, c], sums[c]
-                                    )
-                            else:
-                                for c in range(count):
-                                    sums[c] = fused(
-                                        g[k, p // stride, q // stride, first + c], work[tap, c], sums[c]
-                                    )
+                            row, tap = g[k, p // stride, q // stride, first:], work[a * size + b]
+                            for c in range(count):
+                                sums[c] = fused(row[c], tap[c], sums[c])
                     for c in range(count):
                         gx[k, i, j, first + c] = sums[c]
 

@@ -7,7 +7,7 @@ in any floating-point type, so that tests can take finite differences in float64
 import numpy as np
 
 from tinytrain.kernels.reference_layers import *  # noqa: F403 - they are kernels, too
-from tinytrain.kernels.reference_layers import window
+from tinytrain.kernels.reference_layers import pack, window
 from tinytrain.kernels.reference_triangles import *  # noqa: F403
 
 
@@ -88,9 +88,7 @@ def add_bias_residual(y, b, skip):
 
 
 def pack_mask(bits, y):
-    inside = np.zeros(8 * len(bits), bool)
-    inside[: len(y)] = (y > 0) & (y < 6)
-    bits[...] = np.packbits(inside.reshape(8, -1), axis=0, bitorder="little")[0]
+    pack(bits, (y > 0) & (y < 6))
 
 
 def apply_mask(g, bits):
@@ -208,29 +206,6 @@ def to_bfloat16(values):
 
 def from_bfloat16(bits):
     return (bits.astype(np.uint32) << 16).view(np.float32)
-
-
-def _spread(starts, rates):
-    return np.repeat(rates, np.diff(starts))
-
-
-def sgd(w, g, starts, rates):
-    w -= _spread(starts, rates) * g
-
-
-def momentum(w, g, m, work, starts, rates, beta):
-    moment = beta * from_bfloat16(m) + g
-    w -= _spread(starts, rates) * moment
-    m[...] = to_bfloat16(moment)
-
-
-def adam(w, g, m, v, work, starts, rates, beta1, beta2, step):
-    first = beta1 * from_bfloat16(m) + (1 - beta1) * g
-    second = beta2 * from_bfloat16(v) + (1 - beta2) * g * g
-    slope = first / (1 - beta1**step) / (np.sqrt(second / (1 - beta2**step)) + 1e-8)
-    w -= _spread(starts, rates) * slope
-    m[...] = to_bfloat16(first)
-    v[...] = to_bfloat16(second)
 
 
 def augment(y, x, flip, down, right, cosine, sine, brightness, saturation, contrast, fill):

@@ -9,7 +9,7 @@ an output channel lie side by side. Gradients are float32, of values, not of cod
 import numpy as np
 
 from tinytrain.kernels.reference import depthwise_grad_input, depthwise_grad_weight
-from tinytrain.kernels.reference_layers import window
+from tinytrain.kernels.reference_layers import pack, window
 
 LOWEST, HIGHEST = -128, 127
 
@@ -84,9 +84,7 @@ def gather_codes(y, x, columns):
 
 def pack_inside(bits, y):
     """A bit for each code: whether it lies between the lowest and the highest. Order as in `pack_mask`."""
-    inside = np.zeros(8 * len(bits), bool)
-    inside[: len(y)] = (y > LOWEST) & (y < HIGHEST)
-    bits[...] = np.packbits(inside.reshape(8, -1), axis=0, bitorder="little")[0]
+    pack(bits, (y > LOWEST) & (y < HIGHEST))
 
 
 def grad_input_codes(gx, g, w, scale):

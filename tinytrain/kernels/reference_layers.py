@@ -14,10 +14,15 @@ def relu(y):
     np.maximum(y, 0, out=y)
 
 
+def pack(bits, found):
+    """Bit k of byte i is ``found[k * len(bits) + i]``."""
+    every = np.zeros(8 * len(bits), bool)
+    every[: len(found)] = found
+    bits[...] = np.packbits(every.reshape(8, -1), axis=0, bitorder="little")[0]
+
+
 def pack_positive(bits, y):
-    positive = np.zeros(8 * len(bits), bool)
-    positive[: len(y)] = y > 0
-    bits[...] = np.packbits(positive.reshape(8, -1), axis=0, bitorder="little")[0]
+    pack(bits, y > 0)
 
 
 def hard_swish(y, x):

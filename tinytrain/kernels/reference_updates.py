@@ -1,4 +1,4 @@
-"""How int8 weights are updated, in plain numpy: the reference for tests, and the fallback without numba."""
+"""Optimizers, and how int8 weights take their steps, in plain numpy: a part of `reference`."""
 
 import numpy as np
 
@@ -32,6 +32,24 @@ def adam_step(g, m, v, work, starts, rates, beta1, beta2, step):
     g[...] = _spread(starts, rates) * slope
     m[...] = to_bfloat16(first)
     v[...] = to_bfloat16(second)
+
+
+def sgd(w, g, *how):
+    taken = g.copy()
+    sgd_step(taken, *how)
+    w -= taken
+
+
+def momentum(w, g, *how):
+    taken = g.copy()
+    momentum_step(taken, *how)
+    w -= taken
+
+
+def adam(w, g, *how):
+    taken = g.copy()
+    adam_step(taken, *how)
+    w -= taken
 
 
 def uniform(count, seed, step, salt):

@@ -34,7 +34,7 @@ def start(job: Job, buffers: dict[str, Buffer]) -> Iterator[Call]:
         yield Call("gather_weights", (values, *block, turned))
         if "master weights" in buffers:
             masters = View(buffers["master weights"], slot.shape, slot.start)
-            yield Call("widen_codes", (masters, values, _ones(slot), 0))
+            yield Call("widen_codes", (masters, values, np.ones(slot.shape[1], np.float32), 0))
     for name in ("rests of weights", *_state_names(job)):
         if name in buffers:
             yield Call("clear", (buffers[name].whole,))
@@ -46,26 +46,14 @@ def update(job: Job, buffers: dict[str, Buffer], gradient: View) -> Iterator[Cal
     placed = list(_placed(job))
     for salt, (slot, biases) in enumerate(placed):
         steps = View(gradient.buffer, slot.shape, slot.start)
-        yield from take_steps(job, buffers, (slot, biases, salt), steps)
+        if slot.part == "bias":
+            values = _biases(buffers, slot, biases)
+            yield Call("take_step", (values, steps))
+            yield Call("assign", (_array(job.network, slot, "bias"), values))
+        else:
+            yield from _round(job, buffers, slot, steps, salt)
     for layer in dict.fromkeys(slot.layer for slot, _ in placed):
         yield fold(job.network, layer)
-
-
-def take_steps(
-    job: Job, buffers: dict[str, Buffer], place: tuple[Slot, int, int], steps: View, step=Value.STEP
-) -> Iterator[Call]:
-    """Take `steps` from the values of a slot, the new ones into the working copy.
-
-    `place`: the slot, the number of biases before it, and its number, by which rounding is drawn; `step` is
-    the number of the step.
-    """
-    slot, biases, salt = place
-    if slot.part == "bias":
-        values = _biases(buffers, slot, biases)
-        yield Call("take_step", (values, steps))
-        yield Call("assign", (_array(job.network, slot, "bias"), values))
-    else:
-        yield from _round(job, buffers, slot, steps, (step, salt))
 
 
 def fold(network: Network, layer: int) -> Call:
@@ -87,8 +75,8 @@ def _optimizer(job: Job, buffers: dict[str, Buffer], gradient: View) -> Call:
     return Call(f"{recipe.optimizer}_step", (*arrays, *values))
 
 
-def _round(job: Job, buffers: dict[str, Buffer], slot: Slot, steps: View, drawn: tuple) -> Iterator[Call]:
-    """`drawn`: what randomness follows from: the number of the step, and that of the slot."""
+def _round(job: Job, buffers: dict[str, Buffer], slot: Slot, steps: View, salt: int) -> Iterator[Call]:
+    """Take `steps` from the weights of a slot; `salt` is its number, by which rounding is drawn."""
     arithmetic = job.recipe.options.arithmetic
     values = View(buffers[TRAINED], slot.shape, slot.start)
     lsb = _array(job.network, slot, "lsb" if arithmetic.scaled else "scale")
@@ -100,7 +88,7 @@ def _round(job: Job, buffers: dict[str, Buffer], slot: Slot, steps: View, drawn:
         rests = buffers.get("rests of weights")
         rest = NO_REST if rests is None else View(rests, slot.shape, slot.start)
         rule = RULES[arithmetic.rounding]
-        yield Call("round_codes", (values, rest, steps, lsb, columns, SEED, rule, *drawn))
+        yield Call("round_codes", (values, rest, steps, lsb, columns, SEED, rule, Value.STEP, salt))
     yield Call("scatter_weights", (weight, rows, columns, values, turned))
 
 
@@ -125,10 +113,6 @@ def _block(network: Network, slot: Slot) -> tuple[tuple, bool]:
     rows = Columns(slot.layer, slot.shape[0], "every input" if slot.inputs is None else "inputs")
     block = int8_weight(network, slot.layer), rows, Columns(slot.layer, len(slot.channels))
     return block, is_turned(network, slot.layer)
-
-
-def _ones(slot: Slot) -> np.ndarray:
-    return np.ones(slot.shape[1], np.float32)
 
 
 def _state_names(job: Job) -> list[str]:

@@ -36,10 +36,8 @@ def aligned(nbytes: int) -> int:
 
 def lower_bound(intervals: Sequence[Interval]) -> int:
     """Most bytes alive at one tick: no placement can be smaller."""
-    ticks = {i.first for i in intervals}
-    return max(
-        (sum(aligned(i.nbytes) for i in intervals if i.first <= t <= i.last) for t in ticks), default=0
-    )
+    alive = ([i for i in intervals if i.first <= t <= i.last] for t in {i.first for i in intervals})
+    return max((sum(aligned(i.nbytes) for i in some) for some in alive), default=0)
 
 
 ORDERS = (
@@ -66,7 +64,8 @@ def place(intervals: Sequence[Interval], limit: float = math.inf) -> Layout | No
         if number < len(ORDERS):
             order = sorted(range(len(intervals)), key=lambda k, rule=ORDERS[number]: rule(intervals[k]))
         else:
-            order = _topmost_first(intervals, order, offsets)
+            top = max(order, key=lambda k: offsets[k] + aligned(intervals[k].nbytes))
+            order = [top, *(k for k in order if k != top)]
         total, offsets = _first_fit(intervals, met, order)
         if best is None or total < best[0]:
             best = total, offsets
@@ -77,12 +76,6 @@ def place(intervals: Sequence[Interval], limit: float = math.inf) -> Layout | No
     layout = Layout(tuple(intervals), tuple(best[1]), best[0])
     check(layout)
     return layout
-
-
-def _topmost_first(intervals, order, offsets):
-    """`order` with the interval that ends highest moved to its front."""
-    top = max(order, key=lambda k: offsets[k] + aligned(intervals[k].nbytes))
-    return [top, *(k for k in order if k != top)]
 
 
 def _met(intervals):
@@ -117,10 +110,6 @@ def check(layout: Layout) -> None:
         if start < 0 or start % ALIGNMENT or start + a.nbytes > layout.nbytes:
             raise AssertionError(f"{a.name} lies outside the arena")
         for b, other in rows[:k]:
-            if (
-                a.first <= b.last
-                and b.first <= a.last
-                and start < other + b.nbytes
-                and other < start + a.nbytes
-            ):
+            together = a.first <= b.last and b.first <= a.last
+            if together and start < other + b.nbytes and other < start + a.nbytes:
                 raise AssertionError(f"{a.name} and {b.name} overlap")

@@ -40,15 +40,11 @@ def update(job: Job, buffers: dict[str, Buffer], gradient: View) -> Iterator[Cal
         values = MOMENTUM if recipe.optimizer == "momentum" else (*ADAM, Value.STEP)
         yield Call(recipe.optimizer, (*arrays, *values))
     for slot in parts:
-        yield write_back(job.network, slot, View(buffers[TRAINED], slot.shape, slot.start))
-
-
-def write_back(network: Network, slot: Slot, values: View) -> Call:
-    """The new `values` of a slot into the working copy."""
-    target = whole_part(network, slot)
-    if slot.size == target.extent[0]:
-        return Call("copy", (target, values.flat))
-    return Call("scatter_block", (*block_of(network, slot), values))
+        values, target = View(buffers[TRAINED], slot.shape, slot.start), whole_part(job.network, slot)
+        if slot.size == target.extent[0]:
+            yield Call("copy", (target, values.flat))
+        else:
+            yield Call("scatter_block", (*block_of(job.network, slot), values))
 
 
 def _states(job: Job, buffers: dict[str, Buffer]) -> tuple[View, ...]:

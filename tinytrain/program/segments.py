@@ -92,37 +92,22 @@ class SegmentBank:
         return found
 
     def _emit(self, kind: str, n: int) -> tuple[Segment, ...]:
-        if kind in ("forward", "back"):
-            return self._halves(n)
-        return ({"prefix": self._prefix, "embed": self._embed, "backward": self._backward}[kind](n),)
-
-    def _prefix(self, n: int) -> Segment:
-        return prefix_segment(self.network, self.start, self.externals, self.row_tile, self.backend)
-
-    def _embed(self, n: int) -> Segment:
-        return embed_segment(self.network, self.start, n, self.externals, self.row_tile, self.backend)
-
-    def _backward(self, n: int) -> Segment:
-        return self._pass(n)[0]
-
-    def _halves(self, n: int) -> tuple[Segment, Segment]:
-        """A backward pass in two, between which its gradient is found from the embeddings (n, d)."""
-        segment, at = self._pass(n, embeds=True)
-        return segment.halves(("forward", "back"), at)
-
-    def _pass(self, n: int, embeds: bool = False) -> tuple[Segment, int]:
-        """A forward pass, which `embeds` as well, and a backward pass; and how many calls the former has."""
-        network, external = self.network, self.externals
+        network, external, how = self.network, self.externals, (self.row_tile, self.backend)
+        if kind == "prefix":
+            return (prefix_segment(network, self.start, external, *how),)
+        if kind == "embed":
+            return (embed_segment(network, self.start, n, external, *how),)
         segment = Segment("backward", n, external=set(external.values()), backend=self.backend)
         emitter = emitter_for(segment, network, self.row_tile)
         tape = Tape(self.cut, trained_parts(network, self.recipe, external["gradients"]))
         y = emitter.forward(external["features"].images(n), self.start, len(network.layers), tape)
-        if embeds:
+        if kind != "backward":  # in two halves, between which its gradient is found from the embeddings
             segment.outputs = (emitter.pool(y),)
         at = len(segment.calls)
         g = emitter.pool_grad(external["grad embedding"].images(n))
         emitter.backward(g, self.start, len(network.layers), tape)
-        return segment.finish(), at
+        segment.finish()
+        return (segment,) if kind == "backward" else segment.halves(("forward", "back"), at)
 
 
 def prefix_segment(

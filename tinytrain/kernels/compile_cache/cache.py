@@ -91,8 +91,19 @@ def open_cache(base: Path) -> Cache:
         health = clean(folder)
     except (OSError, StorageError) as error:
         good = _whole(folder)
-        return Cache(folder if good else None, False, None if good else _unusable(error), good)
-    return Cache(folder, True, _damage(folder, health) if health.damaged else None, health.good)
+        if good:
+            return Cache(folder, False, None, good)
+        fact = error.message if isinstance(error, StorageError) else error
+        warning = (
+            f"jit-cache-unusable: compiled kernels cannot be kept ({fact});"
+            " set TINYTRAIN_CACHE to a folder such as /var/cache/tinytrain, above which nobody else may write"
+        )
+        return Cache(None, False, warning, good)
+    warning = (
+        f"jit-cache-damaged: {len(health.damaged)} files in {folder} were not as they were written;"
+        " these kernels are compiled again; if this repeats, check the storage device"
+    )
+    return Cache(folder, True, warning if health.damaged else None, health.good)
 
 
 def _whole(folder: Path) -> dict[str, bytes]:
@@ -101,21 +112,6 @@ def _whole(folder: Path) -> dict[str, bytes]:
         return {} if in_doubt(folder) else inspect(folder).good
     except OSError:
         return {}
-
-
-def _unusable(error: OSError | StorageError) -> str:
-    fact = str(error).partition(": ")[2] if isinstance(error, StorageError) else str(error)
-    return (
-        f"jit-cache-unusable: compiled kernels cannot be kept ({fact});"
-        " set TINYTRAIN_CACHE to a folder such as /var/cache/tinytrain, above which nobody else may write"
-    )
-
-
-def _damage(folder: Path, health: Health) -> str:
-    return (
-        f"jit-cache-damaged: {len(health.damaged)} files in {folder} were not as they were written;"
-        " these kernels are compiled again; if this repeats, check the storage device"
-    )
 
 
 def folder_of(facts: dict[str, str]) -> str:

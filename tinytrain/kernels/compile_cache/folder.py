@@ -73,9 +73,8 @@ def _trusted() -> set[int]:
 
 def _others_may_write(status: os.stat_result) -> bool:
     """Whether the mode lets somebody else write; many systems give every user a group of one's own."""
-    if status.st_mode & stat.S_IWOTH:
-        return True
-    return bool(status.st_mode & stat.S_IWGRP) and not _is_own_group(status.st_gid)
+    mode = status.st_mode
+    return bool(mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_own_group(status.st_gid)))
 
 
 @functools.cache

@@ -7,8 +7,6 @@ change the types of their arguments, so one examination is enough.
 
 import numpy as np
 
-from tinytrain.kernels.dispatch.code import kinds_of
-
 
 def direct(kernel, arguments: tuple) -> tuple:
     """(callable, its arguments), equivalent to ``kernel(*arguments)`` for arguments of these types.
@@ -24,21 +22,6 @@ def product(arguments: tuple) -> tuple:
     y, x, w = arguments
     whole = y.flags.c_contiguous and x.flags.forc and w.flags.forc
     return np.dot if whole else np.matmul, (x, w, y)
-
-
-def entry(compiled, instead):
-    """`direct` for the kernel `compiled`; `instead` is called if it cannot be compiled: it says why."""
-    refused = set()
-
-    def find(arguments: tuple) -> tuple:
-        kinds = kinds_of(arguments)
-        try:
-            return instead if kinds in refused else compiled.code(arguments), arguments
-        except Exception:  # numba and LLVM raise anything
-            refused.add(kinds)
-        return instead, arguments
-
-    return find
 
 
 def blas_matmul(y, x, w):

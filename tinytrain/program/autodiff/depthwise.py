@@ -1,7 +1,7 @@
 """Kernel calls of a depthwise convolution. `emitter` is the `Emitter` of the pass."""
 
 from tinytrain.program.autodiff.activations import activate
-from tinytrain.program.autodiff.selected_channels import trained_channels
+from tinytrain.program.autodiff.matrix_products import trained_channels
 from tinytrain.program.autodiff.tape import Trained
 from tinytrain.program.calls import Columns, View
 

@@ -62,9 +62,9 @@ def grad_weight(emitter, i: int, gw: View, planes: View, g: View) -> None:
             segment.call("accumulate", gw.flat, scratch.flat)
 
 
-def trained_input(emitter, i: int, planes: View, trained: Trained) -> View:
-    """Every output channel reads all channels of its group."""
-    return planes
+def trained_input(emitter, i: int, x: View, trained: Trained) -> View:
+    """Every output channel reads all of the input, or all channels of its group."""
+    return x
 
 
 def planes_shape(emitter, i: int) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
-"""What layers that are computed as matrix products share: patches, biases, gradients of weight matrices."""
+"""What kinds of layers share: patches, biases, gradients of weight matrices, copies of some channels."""
 
 from tinytrain.program.autodiff.activations import activate
-from tinytrain.program.calls import View
+from tinytrain.program.calls import Columns, View
 
 # Weight gradients of a matrix pass through a scratch of at most this many bytes.
 SCRATCH_BYTES = 16_384
@@ -37,3 +37,18 @@ def add_product(emitter, gw: View, x: View, g: View) -> None:
         part = scratch.rows(0, last - first)
         segment.call("matmul", part, x.columns(first, last).T, g, part="grad_weight")
         segment.call("accumulate", gw.rows(first, last).flat, part.flat)
+
+
+def some_channels(emitter, x: View, name: str, columns: Columns) -> View:
+    """A copy of the channels of x (n, height, width, channels) that `columns` names."""
+    part = emitter.segment.new(name, *x.shape[:3], columns.count, dtype=x.dtype)
+    gather = "gather_codes" if x.dtype == "int8" else "gather_columns"
+    emitter.segment.call(gather, part.matrix, x.matrix, columns)
+    return part
+
+
+def trained_channels(emitter, i: int, x: View, columns: Columns | None) -> View:
+    """Layer i's input x, or a copy of the channels in `columns` if these are not all."""
+    if columns is None or columns.count == x.shape[-1]:
+        return x
+    return some_channels(emitter, x, f"{emitter.layers[i].name} saved input", columns)

@@ -4,10 +4,10 @@ A new kind of layer is a new file with these functions, and a row here.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from tinytrain.program.autodiff import dense_conv, depthwise, grouped_conv, pointwise, squeeze
-from tinytrain.program.autodiff.selected_channels import some_channels
+from tinytrain.program.autodiff.matrix_products import some_channels
 from tinytrain.program.autodiff.tape import Trained
 from tinytrain.program.calls import Columns, View
 
@@ -42,24 +42,16 @@ class Op:
 
 
 OPS: dict[str, Op] = {
-    "conv": Op(
-        dense_conv.forward, dense_conv.grad_input, dense_conv.grad_weight, dense_conv.trained_input,
-        forward_rows=dense_conv.forward_rows,
-    ),
-    "depthwise": Op(
-        depthwise.forward, depthwise.grad_input, depthwise.grad_weight, depthwise.trained_input,
-        forward_padded=depthwise.forward_padded,
-    ),
-    "excite": Op(pointwise.forward, pointwise.grad_input, pointwise.grad_weight, pointwise.trained_input),
-    "grouped": Op(
-        grouped_conv.forward, grouped_conv.grad_input, grouped_conv.grad_weight, grouped_conv.trained_input
-    ),
-    "pointwise": Op(
-        pointwise.forward, pointwise.grad_input, pointwise.grad_weight, pointwise.trained_input,
-        forward_rows=pointwise.forward_rows,
-    ),
-    "squeeze": Op(squeeze.forward, squeeze.grad_input, squeeze.grad_weight, squeeze.trained_input),
-}  # fmt: skip
+    kind: Op(**{field.name: getattr(module, field.name, None) for field in fields(Op)})
+    for kind, module in {
+        "conv": dense_conv,
+        "depthwise": depthwise,
+        "excite": pointwise,
+        "grouped": grouped_conv,
+        "pointwise": pointwise,
+        "squeeze": squeeze,
+    }.items()
+}
 
 
 def op_of(emitter, i: int) -> Op:

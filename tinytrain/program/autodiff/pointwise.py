@@ -1,7 +1,6 @@
 """Kernel calls of a pointwise convolution: a matrix product. `emitter` is the `Emitter` of the pass."""
 
-from tinytrain.program.autodiff.matrix_products import add_bias, add_product
-from tinytrain.program.autodiff.selected_channels import trained_channels
+from tinytrain.program.autodiff.matrix_products import add_bias, add_product, trained_channels
 from tinytrain.program.autodiff.tape import Trained
 from tinytrain.program.calls import Columns, View
 
