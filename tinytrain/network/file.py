@@ -14,8 +14,8 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.files import write_bytes
 from tinytrain.base.safetensors import decode, encode, parse_json, read_file
 from tinytrain.network.codes_json import parsed_codes, written_codes
-from tinytrain.network.late_fields import late_names, used, written
 from tinytrain.network.network import InputSpec, Layer, Network
+from tinytrain.network.optional_fields import optional_names, used, written
 from tinytrain.network.validation import check_layers, check_network
 
 __all__ = [
@@ -29,10 +29,10 @@ __all__ = [
 ]
 
 KIND = "tinytrain-network"
-# The second only for inputs that the first cannot say, the third only if a late field is used, or a dense
-# convolution behind the first layer, the fourth only if the network has codes.
+# The second only for inputs that the first cannot say, the third only for optional fields and for dense
+# convolutions behind the first layer, the fourth only for networks with codes.
 SCHEMAS = ("1", "2", "3", "4")
-WITH_LATE = ("3", "4")
+WITH_OPTIONAL = ("3", "4")
 WITH_CODES = "4"
 PLAIN = ("size", "mean", "scale", "resize")  # of the input in the first
 METADATA = {"kind", "schema", "name", "topology", "digest"}
@@ -151,16 +151,16 @@ def _parse_topology(text: str, schema: str, source: str) -> tuple[tuple[Layer, .
     rows = topology["layers"]
     if not isinstance(rows, list):
         raise InputError("file-damaged", f"{source}: layers must be a list")
-    names, late = _names(Layer), late_names(Layer) if schema in WITH_LATE else set()
-    layers = tuple(Layer(**_row(names, late, row, f"{source}: layer {i}")) for i, row in enumerate(rows))
+    names, optional = _names(Layer), optional_names(Layer) if schema in WITH_OPTIONAL else set()
+    layers = tuple(Layer(**_row(names, optional, row, f"{source}: layer {i}")) for i, row in enumerate(rows))
     return layers, _input(topology["preprocessing"], schema, f"{source}: preprocessing")
 
 
 def _input(row, schema: str, where: str) -> InputSpec:
     """In schema 1 no value is a list, in schema 2 those of each axis or channel are; 3 and 4 have both."""
-    late = late_names(InputSpec) if schema in WITH_LATE else set()
-    plain = "size" in row if late and isinstance(row, dict) else schema == "1"
-    values = _row(PLAIN if plain else _names(InputSpec), late, row, where)
+    optional = optional_names(InputSpec) if schema in WITH_OPTIONAL else set()
+    plain = "size" in row if optional and isinstance(row, dict) else schema == "1"
+    values = _row(PLAIN if plain else _names(InputSpec), optional, row, where)
     lists = {name for name, value in values.items() if isinstance(value, tuple)}
     if lists != (set() if plain else {"shape", "mean", "scale"}):
         raise InputError("file-damaged", f"{where} has lists for numbers or numbers for lists")
@@ -171,12 +171,12 @@ def _input(row, schema: str, where: str) -> InputSpec:
 
 def _names(kind: type) -> list[str]:
     """Names of the fields that every schema has."""
-    return [field.name for field in fields(kind) if field.name not in late_names(kind)]
+    return [field.name for field in fields(kind) if field.name not in optional_names(kind)]
 
 
-def _row(names: Sequence[str], late: set[str], row, where: str) -> dict:
-    """Constructor arguments from a JSON object with exactly the fields `names`, and any of `late`."""
-    if not isinstance(row, dict) or row.keys() - late != set(names):
+def _row(names: Sequence[str], optional: set[str], row, where: str) -> dict:
+    """Constructor arguments from a JSON object with exactly the fields `names`, and any of `optional`."""
+    if not isinstance(row, dict) or row.keys() - optional != set(names):
         raise InputError("file-damaged", f"{where} must have exactly the fields {', '.join(names)}")
     return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tinytrain.network.late_fields import late, used, written
+from tinytrain.network.optional_fields import optional_field, used, written
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,10 @@ class InputSpec:
 
     shape: tuple[int, int, int] = (128, 128, 3)
     dtype: str = "uint8"
-    mean: tuple[float, ...] = 127.5
-    scale: tuple[float, ...] = 1 / 127.5
+    mean: float | tuple[float, ...] = 127.5
+    scale: float | tuple[float, ...] = 1 / 127.5
     resize: str = "short-side-bilinear-centre-crop"
-    rotated: bool = late(False)
+    rotated: bool = optional_field(False)
 
     def __post_init__(self):
         for name in ("mean", "scale"):
@@ -50,11 +50,11 @@ class InputSpec:
         """
         if not self.is_plain:
             return written(self)
-        late = {name: getattr(self, name) for name in used(self)}
+        optional = {name: getattr(self, name) for name in used(self)}
         return {
             "size": self.shape[0],
             "mean": self.mean[0],
             "scale": self.scale[0],
             "resize": self.resize,
-            **late,
+            **optional,
         }

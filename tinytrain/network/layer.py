@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tinytrain.network.late_fields import late
+from tinytrain.network.optional_fields import optional_field
 
 # Of layers; modules also have "grouped" ones.
 KINDS = ("conv", "pointwise", "depthwise", "squeeze", "excite")
@@ -35,10 +35,10 @@ class Layer:
     relu6: bool
     block: int
     residual: bool = False
-    rate: float = late(1.0)
-    activation: str | None = late(None)
-    shortcut: bool = late(False)
-    max_pool: bool = late(False)
+    rate: float = optional_field(1.0)
+    activation: str | None = optional_field(None)
+    shortcut: bool = optional_field(False)
+    max_pool: bool = optional_field(False)
 
     @property
     def follows(self) -> str | None:

@@ -20,9 +20,9 @@ import numpy as np
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.random_streams import rng_for
 from tinytrain.network.input_spec import InputSpec
-from tinytrain.network.late_fields import written
 from tinytrain.network.layer import Layer
 from tinytrain.network.lite_residual import Module, possible_modules
+from tinytrain.network.optional_fields import written
 from tinytrain.network.quantisation import Quantisation
 
 PLAIN = InputSpec()

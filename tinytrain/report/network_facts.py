@@ -1,8 +1,8 @@
 """Facts about a network, for people and for JSON."""
 
 from tinytrain.base.units import format_bytes, format_count
-from tinytrain.network.late_fields import written
 from tinytrain.network.network import Network
+from tinytrain.network.optional_fields import written
 from tinytrain.network.quantisation import int8_obstacle
 from tinytrain.plan.published_costs import full_backward_macs, peak_activation
 
