@@ -33,8 +33,9 @@ FOUR, EIGHT_SHORTS = ir.VectorType(WORD, 4), ir.VectorType(SHORT, 8)
 def product_strip(typing, arrays, sizes, channel, zero):
     """Codes of all pixels and of four output channels from `channel` on; nothing for other processors.
 
-    `arrays`: (y, x, w, b, factor, shift), flat; x is int8 or int16. `sizes`: pixels (at least four), k, and
-    the number of channels. If the pixels are no multiple of four, the last tile overlaps with the one before.
+    `arrays`: (y, x, w, b, factor, shift), flat; x is int8 or int16. `sizes`: pixels (at least four), k (at
+    least eight), and the number of channels. If the pixels are no multiple of four, the last tile overlaps
+    with the one before.
     """
 
     def emit(context, builder, signature, arguments):
@@ -74,17 +75,10 @@ def _add_up(builder, sums, lines, size) -> None:
             _add_some(builder, sums, lines, builder.and_(size, INDEX(-16)), 8)
     left = builder.and_(size, INDEX(7))
     with builder.if_then(builder.icmp_unsigned("!=", left, INDEX(0)), likely=False):
-        enough = builder.icmp_unsigned(">=", size, INDEX(8))
-        with builder.if_else(enough, likely=True) as (then, otherwise):
-            with then:  # the last eight, with weights of 0 for those that were added before
-                known = spread(
-                    builder, builder.trunc(builder.sub(INDEX(8), left), BYTE), ir.VectorType(BYTE, 8)
-                )
-                lanes = ir.Constant(known.type, list(range(8)))
-                new = builder.icmp_signed(">=", lanes, known)
-                _add_some(builder, sums, lines, builder.sub(size, INDEX(8)), 8, new)
-            with otherwise, cgutils.for_range(builder, size) as loop:
-                _add_one(builder, sums, lines, loop.index)
+        # The last eight, with weights of 0 for those that were added before.
+        known = spread(builder, builder.trunc(builder.sub(INDEX(8), left), BYTE), ir.VectorType(BYTE, 8))
+        new = builder.icmp_signed(">=", ir.Constant(known.type, list(range(8))), known)
+        _add_some(builder, sums, lines, builder.sub(size, INDEX(8)), 8, new)
 
 
 def _add_some(builder, sums, lines, k, count: int, new=None) -> None:
@@ -115,14 +109,6 @@ def _add_shorts(builder, total, x, w):
     for a, b in zip(parts(builder, x, 4), parts(builder, w, 4), strict=True):
         total = builder.add(total, builder.mul(builder.sext(a, FOUR), builder.sext(b, FOUR)))
     return total
-
-
-def _add_one(builder, sums, lines, k) -> None:
-    xs, ws = ([builder.sext(builder.load(builder.gep(p, [k])), WORD) for p in line] for line in lines)
-    for x, row in zip(xs, sums, strict=True):
-        for w, one in zip(ws, row, strict=True):
-            alone = builder.insert_element(ir.Constant(FOUR, None), builder.mul(x, w), WORD(0))
-            builder.store(builder.add(builder.load(one), alone), one)
 
 
 def _across(builder, vectors):

@@ -20,10 +20,10 @@ _eight, _sixteen = product_block(), product_block(dots=True)
 def _product(y, x, w, b, factor, shift, zero):
     """Blocks of channels, on ARM tiles of four rows and four channels; the last ones overlap.
 
-    Too few rows or channels for either, or too many inputs for a block: one by one.
+    Too few rows, inputs or channels for either, or too many inputs for a block: one by one.
     """
     (m, size), n = x.shape, w.shape[0]
-    if m < 4 or n < 8 or (takes_blocks() and size > MOST_INPUTS):
+    if m < 4 or n < 8 or (size > MOST_INPUTS if takes_blocks() else size < 8):
         for i in range(m):
             for j in range(n):
                 total = b[j]

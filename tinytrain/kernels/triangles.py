@@ -76,17 +76,23 @@ def cholesky_packed(a):
     return _cholesky(a, int(math.sqrt(2 * a.shape[0])))
 
 
+@inlined
+def _solve_lower(v, factor):
+    """v (d,) becomes L^-1 v."""
+    for i in range(v.shape[0]):
+        total, line = v[i], _line(factor, i)
+        for k in range(i):
+            total -= line[k] * v[k]
+        v[i] = total / line[i]
+
+
 @kernel
 def cholesky_solve(x, factor):
     """Replace each row of x (k, d) by A^-1 row, with A = L L^T given by its lower factor (d, d)."""
     size = factor.shape[0]
     for row in range(x.shape[0]):
         v = x[row]
-        for i in range(size):
-            total = v[i]
-            for k in range(i):
-                total -= factor[i, k] * v[k]
-            v[i] = total / factor[i, i]
+        _solve_lower(v, factor)
         for i in range(size - 1, -1, -1):
             total = v[i]
             for k in range(i + 1, size):
@@ -97,16 +103,11 @@ def cholesky_solve(x, factor):
 @kernel
 def cholesky_solve_packed(x, factor):
     """As `cholesky_solve`, with the factor (d * (d + 1) / 2,), read by rows in both directions."""
-    size = x.shape[1]
     for row in range(x.shape[0]):
         v = x[row]
-        for i in range(size):
-            total, line = v[i], factor[i * (i + 1) // 2 :]
-            for k in range(i):
-                total -= line[k] * v[k]
-            v[i] = total / line[i]
-        for i in range(size - 1, -1, -1):
-            line = factor[i * (i + 1) // 2 :]
+        _solve_lower(v, factor)
+        for i in range(v.shape[0] - 1, -1, -1):
+            line = _line(factor, i)
             v[i] /= line[i]
             for k in range(i):
                 v[k] = fused(-v[i], line[k], v[k])
