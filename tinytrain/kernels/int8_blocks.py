@@ -54,7 +54,8 @@ def _whether(found):
     return whether
 
 
-takes_blocks, takes_dots = _whether(lambda target: not target.arm), _whether(lambda target: target.dots)
+takes_blocks, takes_tiles = _whether(lambda target: target.x86), _whether(lambda target: target.arm)
+takes_dots = _whether(lambda target: target.dots)
 
 
 def product_block(dots: bool = False):
@@ -68,12 +69,12 @@ def product_block(dots: bool = False):
     - `channel`: the first one.
 
     If the number of pixels is no multiple of those of a tile, the last tile overlaps with the one before.
-    With `dots`, nothing is written for other processors and for int16.
+    Nothing is written for processors that are no x86, and with `dots` for those without and for int16.
     """
 
     def emit(context, builder, signature, arguments):
         kinds, target = signature.args[0], target_of(context)
-        if dots and not (target.dots and kinds[1].dtype == types.int8):
+        if not (target.dots and kinds[1].dtype == types.int8 if dots else target.x86):
             return context.get_dummy_value()
         arrays, (m, size, n) = (cgutils.unpack_tuple(builder, a) for a in arguments[:2])
         y, x, w, *scaled = pointers(context, builder, kinds, arrays)

@@ -7,7 +7,7 @@ output channel lie side by side. Sums are int32, so every processor computes the
 import numpy as np
 
 from tinytrain.kernels.int8_arm_tiles import product_strip
-from tinytrain.kernels.int8_blocks import MOST_INPUTS, product_block, takes_blocks, takes_dots
+from tinytrain.kernels.int8_blocks import MOST_INPUTS, product_block, takes_blocks, takes_dots, takes_tiles
 from tinytrain.kernels.int8_codes import as_code, rescaled
 from tinytrain.kernels.jit import inlined, kernel
 from tinytrain.kernels.vectors import move_bytes, shifted_sum
@@ -20,10 +20,10 @@ _eight, _sixteen = product_block(), product_block(dots=True)
 def _product(y, x, w, b, factor, shift, zero):
     """Blocks of channels, on ARM tiles of four rows and four channels; the last ones overlap.
 
-    Too few rows, inputs or channels for either, or too many inputs for a block: one by one.
+    One by one on other processors, and where there are too few for either, or too many inputs for a block.
     """
     (m, size), n = x.shape, w.shape[0]
-    if m < 4 or n < 8 or (size > MOST_INPUTS if takes_blocks() else size < 8):
+    if m < 4 or n < 8 or not (size <= MOST_INPUTS if takes_blocks() else takes_tiles() and size >= 8):
         for i in range(m):
             for j in range(n):
                 total = b[j]

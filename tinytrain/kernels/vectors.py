@@ -33,14 +33,20 @@ define i32 @dot(<64 x i8> %a, <64 x i8> %b) {
 
 @dataclass(frozen=True)
 class Target:
-    """What is compiled for: `register` is the bytes of a vector register; `dots` an x86 processor with
-    AVX-512 that adds up four products of bytes in one instruction; `arm` a 64-bit ARM processor, which has
-    instructions for products of bytes and for rounding.
+    """What is compiled for.
+
+    `register`: bytes of a vector register, 0 if unknown. `dots`: an x86 processor with AVX-512 that adds up
+    four products of bytes in one instruction. `arm`: a 64-bit ARM processor, which has instructions for
+    products of bytes and for rounding.
     """
 
     register: int
     dots: bool
     arm: bool
+
+    @property
+    def x86(self) -> bool:
+        return self.register > 0 and not self.arm
 
     @property
     def wide(self) -> bool:
@@ -56,7 +62,8 @@ def target_of(context) -> Target:
 @cache
 def _target(triple: str, processor: str, features: str) -> Target:
     if not triple.startswith("x86_64"):
-        return Target(16, False, triple.startswith(("aarch64-", "arm64-")))
+        arm = triple.startswith(("aarch64-", "arm64-"))
+        return Target(16 if arm else 0, False, arm)
     machine = binding.Target.from_triple(triple).create_target_machine(cpu=processor, features=features)
     module = binding.parse_assembly(PROBE)
     module.triple = triple
@@ -163,10 +170,11 @@ def parts(builder, vector, count: int):
 def pairs_of_products(builder, target: Target, a, b):
     """Sums of neighbouring products of two int16 vectors: int32, half as many lanes."""
     count = a.type.count
-    half = ir.VectorType(WORD, count // 2)
-    if target.wide and count == 16:  # LLVM does not recognise so many
-        return call(builder, "llvm.x86.avx2.pmadd.wd", half, a, b)
-    products = []
+    if target.x86:  # LLVM does not recognise so many, or one that is spread
+        some, name = (16, "llvm.x86.avx2.pmadd.wd") if target.wide else (8, "llvm.x86.sse2.pmadd.wd")
+        both = zip(*(parts(builder, v, some) for v in (a, b)), strict=True)
+        return joined(builder, [call(builder, name, ir.VectorType(WORD, some // 2), *v) for v in both])
+    half, products = ir.VectorType(WORD, count // 2), []
     for odd in (0, 1):
         x, y = (builder.sext(shuffled(builder, v, v, range(odd, count, 2)), half) for v in (a, b))
         products.append(builder.mul(x, y))
