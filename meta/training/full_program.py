@@ -8,7 +8,7 @@ from tinytrain.program.autodiff.emitter import ROW_TILE_BYTES, Emitter
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import Buffer, Segment, View
 from tinytrain.program.memory_planner import Interval, place
-from tinytrain.program.program import Program, Purpose
+from tinytrain.program.program import CompileTarget, Program
 from tinytrain.program.segments import externals_of
 from tinytrain.program.trained_arrays import trained_parts
 
@@ -107,5 +107,5 @@ def full_program(
             for name, shape in shapes.items():
                 add(f"{name} ({unit})", (micro, *shape))
     layout = place([Interval(name, b.nbytes, 0, 0) for name, b in buffers.items()])
-    purpose = Purpose(0, TaskShape(micro, 0), recipe)
+    purpose = CompileTarget(0, TaskShape(micro, 0), recipe)
     return Program(network, segments, buffers, layout, externals, {}, (), purpose), split

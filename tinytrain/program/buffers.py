@@ -14,7 +14,7 @@ from tinytrain.program.backend import BACKENDS
 from tinytrain.program.calls import Role, Segment
 from tinytrain.program.head_buffers import head_buffer, own_before, passes
 from tinytrain.program.job import Job
-from tinytrain.program.program import Book
+from tinytrain.program.program import BufferTable
 from tinytrain.program.segments import Size
 from tinytrain.program.stages import Unit
 from tinytrain.program.ticks import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT
@@ -27,20 +27,22 @@ ITEM_BYTES = 100  # of the lists of a step, for each image that it looks at
 FEW_ITEMS = 100  # up to so many, the lists of a step are negligible
 
 
-def add_buffers(book: Book, job: Job, segments: Iterable[Segment | Size]) -> dict[str, tuple[Unit, ...]]:
-    """Put all buffers of a training run into `book`; the units of its stages, by stage."""
-    units = add_units(book, job, list(segments))
-    _cache_buffers(book, job)
-    _step_buffers(book, job)
-    _reserve_heap(book, job)
-    gradients = trained_buffers(book, job)
-    _head_buffers(book, job)
-    _result_buffers(book, job)
+def add_buffers(
+    table: BufferTable, job: Job, segments: Iterable[Segment | Size]
+) -> dict[str, tuple[Unit, ...]]:
+    """Put all buffers of a training run into `table`; the units of its stages, by stage."""
+    units = add_units(table, job, list(segments))
+    _cache_buffers(table, job)
+    _step_buffers(table, job)
+    _reserve_heap(table, job)
+    gradients = trained_buffers(table, job)
+    _head_buffers(table, job)
+    _result_buffers(table, job)
     backward = zip(units["backward"], gradients, strict=True)
     return units | {"backward": tuple(replace(unit, gradients=g) for unit, g in backward)}
 
 
-def _cache_buffers(book: Book, job: Job) -> None:
+def _cache_buffers(table: BufferTable, job: Job) -> None:
     r, task, shape = job.resources, job.task, job.externals["features"].shape
 
     dtype = job.externals["features"].dtype
@@ -48,9 +50,9 @@ def _cache_buffers(book: Book, job: Job) -> None:
     def add(name: str, outer: tuple[int, ...], first: int, last: int) -> None:
         stored = CACHED_AS["float32" if name == "kept" else dtype]  # a replay memory has one form
         role = Role.KEPT_FEATURES if name == "kept" else Role.CACHE
-        book.add(f"{name} features", (*outer, *shape), first, last, stored, role)
+        table.add(f"{name} features", (*outer, *shape), first, last, stored, role)
         if dtype == "float32" or name == "kept":
-            book.add(f"{name} feature ranges", (*outer, 2), first, last, role=role)
+            table.add(f"{name} feature ranges", (*outer, 2), first, last, role=role)
 
     if r.sets and task.n_images:
         add("cached", (r.sets, task.n_images), FILL, AFTER)
@@ -59,38 +61,38 @@ def _cache_buffers(book: Book, job: Job) -> None:
     if task.replay:
         tick = AFTER if job.trains else BEFORE
         add("kept", (task.n_kept,), tick, PREDICT)
-        book.add("embeddings to choose from", (task.n_support, job.network.embedding_size), tick, tick)
+        table.add("embeddings to choose from", (task.n_support, job.network.embedding_size), tick, tick)
 
 
-def _step_buffers(book: Book, job: Job) -> None:
+def _step_buffers(table: BufferTable, job: Job) -> None:
     size, r, task, way = job.network.embedding_size, job.resources, job.task, job.task.n_way
-    book.add("embeddings of support", (r.step_support, size), BEFORE, AFTER)
-    book.add("class sums", (way, size), BEFORE, AFTER, role=Role.CLASS_SUMS)
-    book.add("class counts", (way,), BEFORE, AFTER, role=Role.CLASS_SUMS)
-    book.add("prototypes", (way, size), BEFORE, AFTER)
+    table.add("embeddings of support", (r.step_support, size), BEFORE, AFTER)
+    table.add("class sums", (way, size), BEFORE, AFTER, role=Role.CLASS_SUMS)
+    table.add("class counts", (way,), BEFORE, AFTER, role=Role.CLASS_SUMS)
+    table.add("prototypes", (way, size), BEFORE, AFTER)
     left_out = task.n_support, LEFT_OUT_COLUMNS
-    book.add("left out (before)", left_out, BEFORE, PREDICT, role=Role.LEFT_OUT_BEFORE)
+    table.add("left out (before)", left_out, BEFORE, PREDICT, role=Role.LEFT_OUT_BEFORE)
     if not job.trains:
         return
-    book.add("left out (after)", left_out, AFTER, PREDICT, role=Role.LEFT_OUT_AFTER)
-    book.add("labels", (max(r.step_support, job.shown),), EMBED, BACKWARD, "int32")
+    table.add("left out (after)", left_out, AFTER, PREDICT, role=Role.LEFT_OUT_AFTER)
+    table.add("labels", (max(r.step_support, job.shown),), EMBED, BACKWARD, "int32")
     if job.single_pass:
-        book.add("latest losses", (task.n_support,), EMBED, BACKWARD)
+        table.add("latest losses", (task.n_support,), EMBED, BACKWARD)
         queries, longest, first = job.hard, max(job.hard, job.sampled), BACKWARD
     else:
         queries, longest, first = job.shown, max(r.step_support, job.shown), EMBED
-    book.add("embeddings of queries", (queries, size), first, BACKWARD)
-    book.add("gradient of embeddings", (longest, size), BACKWARD, BACKWARD)
-    book.add("loss", (queries,), first, BACKWARD)
-    book.add("residual", (queries, way), first, BACKWARD)
-    book.add("cosine", (queries, way), first, BACKWARD)
+    table.add("embeddings of queries", (queries, size), first, BACKWARD)
+    table.add("gradient of embeddings", (longest, size), BACKWARD, BACKWARD)
+    table.add("loss", (queries,), first, BACKWARD)
+    table.add("residual", (queries, way), first, BACKWARD)
+    table.add("cosine", (queries, way), first, BACKWARD)
     if job.recipe.step == "both":
-        book.add("residual transposed", (way, queries), BACKWARD, BACKWARD)
-        book.add("cosine transposed", (way, queries), BACKWARD, BACKWARD)
-        book.add("gradient of prototypes", (way, size), BACKWARD, BACKWARD)
+        table.add("residual transposed", (way, queries), BACKWARD, BACKWARD)
+        table.add("cosine transposed", (way, queries), BACKWARD, BACKWARD)
+        table.add("gradient of prototypes", (way, size), BACKWARD, BACKWARD)
 
 
-def _reserve_heap(book: Book, job: Job) -> None:
+def _reserve_heap(table: BufferTable, job: Job) -> None:
     """Bytes for what numpy and Python take beside the arena. Nothing is ever put here: no page is touched.
 
     That is the order of the support images, four such arrays while a step draws some of them, one of the
@@ -104,10 +106,10 @@ def _reserve_heap(book: Book, job: Job) -> None:
         drawn += task.n_query
     nbytes = 8 * drawn + (ITEM_BYTES * items if items > FEW_ITEMS else 0)
     if nbytes:
-        book.add("beside the arena", (nbytes,), FILL, PREDICT, "uint8", Role.OUTSIDE)
+        table.add("beside the arena", (nbytes,), FILL, PREDICT, "uint8", Role.OUTSIDE)
 
 
-def _head_buffers(book: Book, job: Job) -> None:
+def _head_buffers(table: BufferTable, job: Job) -> None:
     """Heads, which queries are predicted by, and the labels that three of them give."""
     recipe, task, trains = job.recipe, job.task, job.trains
     method, result = find_head(recipe.head), AFTER if trains else BEFORE
@@ -116,14 +118,14 @@ def _head_buffers(book: Book, job: Job) -> None:
         kept = head == "head result"
         for b in job.head_form(made_by):
             name = head_buffer(b, head, tick, kept)
-            if b.lifetime in lifetimes and name not in book.buffers:
+            if b.lifetime in lifetimes and name not in table.buffers:
                 last = PREDICT if not passes(b, kept) else RESULT if kept else tick
-                book.add(name, b.shape, RESULT if b.lifetime == STORED else tick, last, b.dtype, Role.HEAD)
+                table.add(name, b.shape, RESULT if b.lifetime == STORED else tick, last, b.dtype, Role.HEAD)
 
     if task.n_query:
-        book.add("answers", (3, task.n_query), RESULT, PREDICT, "int32")
+        table.add("answers", (3, task.n_query), RESULT, PREDICT, "int32")
     add(BASELINE, "head before, cosine", BEFORE, ANSWERING)
-    book.add("head before, cosine: lengths", (task.n_way,), BEFORE, PREDICT, role=Role.LENGTHS)
+    table.add("head before, cosine: lengths", (task.n_way,), BEFORE, PREDICT, role=Role.LENGTHS)
     add(BASELINE, "head result", result, UPDATING)  # it may be what is kept in the end
     add(method, "head result", result, UPDATING)
     if trains or method is not BASELINE:
@@ -137,7 +139,7 @@ def _head_buffers(book: Book, job: Job) -> None:
     add(method, "head result", result, FITTING)
 
 
-def _result_buffers(book: Book, job: Job) -> None:
+def _result_buffers(table: BufferTable, job: Job) -> None:
     """New values of what was trained, with the numbers of their channels: the delta keeps them."""
     network, recipe = job.network, job.recipe
     epoch = -(-job.task.n_support // job.resources.step_queries)
@@ -145,4 +147,4 @@ def _result_buffers(book: Book, job: Job) -> None:
     if changed:
         itemsize = BACKENDS[recipe.precision].itemsize
         size = sum(slice_size(s, itemsize) for s in changed)
-        book.add("result", (size,), RESULT, PREDICT, role=Role.RESULT)
+        table.add("result", (size,), RESULT, PREDICT, role=Role.RESULT)

@@ -11,7 +11,7 @@ from tinytrain.program.buffers import add_buffers
 from tinytrain.program.calls import Buffer, Call, Role, Table
 from tinytrain.program.forward import forward_segments, loaded, unit_of_one
 from tinytrain.program.job import Job
-from tinytrain.program.program import Book, Program, Purpose
+from tinytrain.program.program import BufferTable, CompileTarget, Program
 from tinytrain.program.segments import (
     SegmentBank,
     externals_of,
@@ -36,14 +36,14 @@ def compile_training(
     """
     bank = bank or SegmentBank(network, recipe)
     job = Job(bank.network, recipe, resources, task, bank.externals, bank.start)
-    segments, book = bank.segments(_segments(job)), Book()
-    units = add_buffers(book, job, segments.values())
-    layout = book.place(limit)
+    segments, table = bank.segments(_segments(job)), BufferTable()
+    units = add_buffers(table, job, segments.values())
+    layout = table.place(limit)
     if layout is None:
         return None
-    stages = tuple(TrainingStages(job, book.buffers, units).all())
-    purpose = Purpose(bank.start, task, recipe, resources)
-    return Program(bank.network, segments, book.buffers, layout, bank.externals, units, stages, purpose)
+    stages = tuple(TrainingStages(job, table.buffers, units).all())
+    purpose = CompileTarget(bank.start, task, recipe, resources)
+    return Program(bank.network, segments, table.buffers, layout, bank.externals, units, stages, purpose)
 
 
 def training_bytes(
@@ -51,9 +51,9 @@ def training_bytes(
 ) -> int | None:
     """Bytes that the program of one adaptation takes; None if these are more than `limit`."""
     job = Job(bank.network, bank.recipe, resources, task, bank.externals, bank.start)
-    book = Book()
-    add_buffers(book, job, [bank.size(*key) for key in _segments(job)])
-    layout = book.place(limit)
+    table = BufferTable()
+    add_buffers(table, job, [bank.size(*key) for key in _segments(job)])
+    layout = table.place(limit)
     return None if layout is None else layout.nbytes
 
 
@@ -117,18 +117,18 @@ def compile_fisher(
     externals["label"] = Buffer("label", (1,), "int32")
     segments = forward_segments(network, start, externals, row_tile, backend)
     segments["fisher", 1] = fisher_segment(network, start, inspected, way, externals, backend)
-    book = Book()
-    unit = unit_of_one(book, externals, segments, "probe")
+    table = BufferTable()
+    unit = unit_of_one(table, externals, segments, "probe")
     for buffer in totals.values():
-        book.add(buffer.name, buffer.shape, 0, 0)
-    book.add("class sums", (way, size), 0, 0)
-    book.add("class counts", (way,), 0, 0)
-    book.add("prototypes", (way, size), 0, 0)
-    book.add("label", (1,), 0, 0, "int32")
-    stages = _fisher_stages(book.buffers, unit, tuple(totals.values()), task, start)
-    purpose = Purpose(start, task, inspected=inspected)
+        table.add(buffer.name, buffer.shape, 0, 0)
+    table.add("class sums", (way, size), 0, 0)
+    table.add("class counts", (way,), 0, 0)
+    table.add("prototypes", (way, size), 0, 0)
+    table.add("label", (1,), 0, 0, "int32")
+    stages = _fisher_stages(table.buffers, unit, tuple(totals.values()), task, start)
+    purpose = CompileTarget(start, task, inspected=inspected)
     units = {"fisher": (unit,)}
-    return Program(network, segments, book.buffers, book.place(), externals, units, stages, purpose)
+    return Program(network, segments, table.buffers, table.place(), externals, units, stages, purpose)
 
 
 def _fisher_stages(buffers, unit: Unit, totals, task: TaskShape, start: int) -> tuple[Stage, ...]:

@@ -3,7 +3,7 @@
 from tinytrain.network.network import Network
 from tinytrain.program.backend import BACKENDS, Backend
 from tinytrain.program.calls import Buffer, Role
-from tinytrain.program.program import Book, Program, Purpose
+from tinytrain.program.program import BufferTable, CompileTarget, Program
 from tinytrain.program.segments import embed_segment, externals_of, prefix_segment
 from tinytrain.program.stages import Augment, Items, Load, Of, Read, Repeat, Run, Stage, Unit
 from tinytrain.program.unit_buffers import AUGMENTED
@@ -17,12 +17,14 @@ def compile_forward(network: Network, precision: str = "float32", cut: int | Non
     start = network.block_start(len(network.layers) - 1 if cut is None else cut)
     backend = BACKENDS[precision]
     externals = externals_of(network, start, 0, backend)
-    segments, book = forward_segments(network, start, externals, None, backend), Book()
-    unit = unit_of_one(book, externals, segments, "forward")
+    segments, table = forward_segments(network, start, externals, None, backend), BufferTable()
+    unit = unit_of_one(table, externals, segments, "forward")
     body = (loaded(start), Run("embed", Of.OUTPUT))
     stage = Stage("embed", 0, (Repeat(Items.QUERIES, 1, body, (unit,)),))
     units = {"embed": (unit,)}
-    return Program(network, segments, book.buffers, book.place(), externals, units, (stage,), Purpose(start))
+    return Program(
+        network, segments, table.buffers, table.place(), externals, units, (stage,), CompileTarget(start)
+    )
 
 
 def forward_segments(network: Network, start: int, externals, row_tile: int | None, backend: Backend):
@@ -31,15 +33,15 @@ def forward_segments(network: Network, start: int, externals, row_tile: int | No
     return found | {("embed", 1): embed_segment(network, start, 1, externals, backend=backend)}
 
 
-def unit_of_one(book: Book, externals: dict[str, Buffer], segments, name: str) -> Unit:
-    """The one worker of a program that looks at one image at a time, with its buffers in `book`."""
+def unit_of_one(table: BufferTable, externals: dict[str, Buffer], segments, name: str) -> Unit:
+    """The one worker of a program that looks at one image at a time, with its buffers in `table`."""
     image, features = externals["input"], externals["features"]
     shown = None
     if image.role is Role.IMAGE:
-        shown = book.add(f"{AUGMENTED} ({name})", image.shape, 0, 0, "uint8", Role.IMAGE)
+        shown = table.add(f"{AUGMENTED} ({name})", image.shape, 0, 0, "uint8", Role.IMAGE)
     work = max(s.nbytes for s in segments.values())
-    rows = book.add(f"features ({name})", (1, *features.shape), 0, 0, features.dtype)
-    return Unit(book.add(f"workspace ({name})", (work,), 0, 0, "uint8"), rows, shown)
+    rows = table.add(f"features ({name})", (1, *features.shape), 0, 0, features.dtype)
+    return Unit(table.add(f"workspace ({name})", (work,), 0, 0, "uint8"), rows, shown)
 
 
 def loaded(start: int) -> Load:

@@ -15,7 +15,7 @@ from tinytrain.program.stages import STEP, Stage, Unit
 
 
 @dataclass(frozen=True, eq=False)
-class Purpose:
+class CompileTarget:
     """What a program was compiled for. `start`: the layer that features are the input of.
 
     One for training has a recipe and resources; one for Fisher scoring names the layers that it inspects; one
@@ -43,7 +43,7 @@ class Program:
     externals: dict[str, Buffer]
     units: dict[str, tuple[Unit, ...]]
     stages: tuple[Stage, ...]
-    purpose: Purpose
+    purpose: CompileTarget
 
     def __repr__(self) -> str:
         parts = f"{len(self.stages)} stages, {len(self.segments)} segments, {self.nbytes:,} bytes"
@@ -113,7 +113,7 @@ class Program:
         ]
 
 
-class Book:
+class BufferTable:
     """Collects the buffers of a program and places them."""
 
     def __init__(self):

@@ -3,42 +3,42 @@
 from tinytrain.plan.costs import n_trained
 from tinytrain.program.backend import BACKENDS
 from tinytrain.program.calls import Buffer, Role
-from tinytrain.program.program import Book
+from tinytrain.program.program import BufferTable
 from tinytrain.program.ticks import AFTER, BACKWARD, EMBED
 
 OPTIMIZER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # bfloat16 moments per trained parameter
 OPTIMIZER_BLOCK = 1024
 
 
-def trained_buffers(book: Book, job) -> list[Buffer]:
+def trained_buffers(table: BufferTable, job) -> list[Buffer]:
     """Trained parameters, optimizer; returns the gradient accumulators."""
     trained = n_trained(job.network, job.recipe.updates)
     if not trained:
         return []
-    parameter_buffers(book, job, trained)
+    parameter_buffers(table, job, trained)
     accumulators = range(job.resources.accumulators)
     found = [
-        book.add(f"gradients (worker {p})", (trained,), BACKWARD, BACKWARD, role=Role.GRADIENTS)
+        table.add(f"gradients (worker {p})", (trained,), BACKWARD, BACKWARD, role=Role.GRADIENTS)
         for p in accumulators
     ]
     states = OPTIMIZER_STATES[job.recipe.optimizer]
     for k in range(states):
-        book.add(f"optimizer state {k}", (trained,), EMBED, BACKWARD, "uint16", Role.MOMENTS)
+        table.add(f"optimizer state {k}", (trained,), EMBED, BACKWARD, "uint16", Role.MOMENTS)
     if states:
         room = (states * min(OPTIMIZER_BLOCK, trained),)
-        book.add("optimizer workspace", room, BACKWARD, BACKWARD, role=Role.OPTIMIZER)
+        table.add("optimizer workspace", room, BACKWARD, BACKWARD, role=Role.OPTIMIZER)
     return found
 
 
-def parameter_buffers(book: Book, job, trained: int) -> None:
+def parameter_buffers(table: BufferTable, job, trained: int) -> None:
     """The `trained` parameters of a job, and what their rule of rounding keeps beside them."""
 
     dtype = BACKENDS[job.recipe.precision].dtype
-    book.add("trained parameters", (trained,), EMBED, AFTER, dtype, Role.PARAMETERS)
+    table.add("trained parameters", (trained,), EMBED, AFTER, dtype, Role.PARAMETERS)
     if job.recipe.precision == "float32":
         return
     if biases := sum(u.n_biases(job.network) for u in job.recipe.updates):  # int8 ones stay unused
-        book.add("trained biases", (biases,), EMBED, AFTER, role=Role.BIASES)
+        table.add("trained biases", (biases,), EMBED, AFTER, role=Role.BIASES)
     kept = {"carried": ("rests of weights", "int8"), "masters": ("master weights", "float32")}
     if extra := kept.get(job.recipe.options.arithmetic.rounding):
-        book.add(extra[0], (trained,), EMBED, BACKWARD, extra[1], Role.ROUNDING)
+        table.add(extra[0], (trained,), EMBED, BACKWARD, extra[1], Role.ROUNDING)

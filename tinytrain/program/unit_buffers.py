@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tinytrain.program.calls import Buffer, Role, Segment
 from tinytrain.program.job import Job
-from tinytrain.program.program import Book
+from tinytrain.program.program import BufferTable
 from tinytrain.program.segments import Size
 from tinytrain.program.stages import Unit
 from tinytrain.program.ticks import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT
@@ -13,16 +13,16 @@ AUGMENTED = "augmented image"
 Units = tuple[Unit, ...]
 
 
-def add_units(book: Book, job: Job, segments: Sequence[Segment | Size]) -> dict[str, Units]:
-    """Put the buffers of all units but gradients into `book`; the units, by stage."""
-    return _UnitBuffers(book, job, segments).all()
+def add_units(table: BufferTable, job: Job, segments: Sequence[Segment | Size]) -> dict[str, Units]:
+    """Put the buffers of all units but gradients into `table`; the units, by stage."""
+    return _UnitBuffers(table, job, segments).all()
 
 
 class _UnitBuffers:
-    """Adds units to a book. What a unit is for names its buffers."""
+    """Adds units to a table. What a unit is for names its buffers."""
 
-    def __init__(self, book: Book, job: Job, segments: Sequence[Segment | Size]):
-        self.book, self.job, self.segments = book, job, segments
+    def __init__(self, table: BufferTable, job: Job, segments: Sequence[Segment | Size]):
+        self.table, self.job, self.segments = table, job, segments
         self.frozen = ("prefix",) if job.alive else ()
 
     def all(self) -> dict[str, Units]:
@@ -57,7 +57,7 @@ class _UnitBuffers:
         work = self._workspace(unit, BACKWARD, BACKWARD, "backward", "forward", *loads)
         features = self._features(unit, micro, BACKWARD, BACKWARD)
         shape = (micro, *self.job.externals["grad embedding"].shape)
-        gradient = self.book.add(f"embedding gradient (worker {p})", shape, BACKWARD, BACKWARD)
+        gradient = self.table.add(f"embedding gradient (worker {p})", shape, BACKWARD, BACKWARD)
         return Unit(work, features, None if self.job.loads_ahead else image, gradient)
 
     def _loading(self, image: Buffer | None) -> Unit:
@@ -74,11 +74,11 @@ class _UnitBuffers:
     def _workspace(self, unit: str, first: int, last: int, *kinds: str) -> Buffer:
         """Room for values inside of segments of some kinds. The frozen part runs in it before the rest."""
         size = max((s.nbytes for s in self.segments if s.kind in kinds), default=0)
-        return self.book.add(f"workspace ({unit})", (size,), first, last, "uint8")
+        return self.table.add(f"workspace ({unit})", (size,), first, last, "uint8")
 
     def _features(self, unit: str, count: int, first: int, last: int) -> Buffer:
         features = self.job.externals["features"]
-        return self.book.add(f"features ({unit})", (count, *features.shape), first, last, features.dtype)
+        return self.table.add(f"features ({unit})", (count, *features.shape), first, last, features.dtype)
 
     def _image(self, unit: str, first: int, last: int) -> Buffer | None:
         """The augmented image of a unit: it is made of what the decoder holds.
@@ -88,7 +88,7 @@ class _UnitBuffers:
         image = self.job.externals["input"]
         if image.role is Role.SHOWN:
             return None
-        return self.book.add(f"{AUGMENTED} ({unit})", image.shape, first, last, "uint8", Role.IMAGE)
+        return self.table.add(f"{AUGMENTED} ({unit})", image.shape, first, last, "uint8", Role.IMAGE)
 
     def _image_of(self, k: int) -> tuple[Buffer | None, Buffer | None]:
         """The augmented images of worker k up to the end of training and after it: the same if it trains."""
