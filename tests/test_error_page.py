@@ -22,7 +22,7 @@ RAISED |= {
     if isinstance(node, ast.ClassDef) and RAISED & {getattr(base, "id", "") for base in node.bases}
 }
 # Functions that raise an error with a code that they are given: which argument it is.
-GIVEN = {"parsed": 3, "read_yaml": 1, "_require": 2}
+GIVEN = {"parsed": 3, "read_yaml": 1}
 # Where a code is no constant, and why it is known all the same.
 KNOWN = {
     "base/file_kinds.py": "the codes of ROLES",
@@ -35,7 +35,7 @@ KNOWN = {
     "cli/commands/episodes.py": "the code of the error that it words again",
     "episode/decode.py": "the codes of NOT_READ, and that of the error that it words again",
     "kernels/__init__.py": "a warning of the cache, jit-cache",
-    "network/validation.py": "_require",
+    "network/validation.py": "file-damaged or unsupported",
 }
 
 
