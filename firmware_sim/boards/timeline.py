@@ -6,10 +6,9 @@ Time is counted in stages; inside a stage, one pass of its calls takes from one 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tinytrain.program.calls import Role, Segment
+from tinytrain.program.calls import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT, Role, Segment
 from tinytrain.program.program import Program
 from tinytrain.program.stages import Repeat, Run, nodes
-from tinytrain.program.ticks import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT
 
 STAGES = {
     FILL: "features",

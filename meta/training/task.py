@@ -8,8 +8,7 @@ from tinytrain.meta.training.batches import Batch
 from tinytrain.meta.training.full_network import Whole, network_of
 from tinytrain.meta.training.optimizers import rates_of
 from tinytrain.meta.training.validate import Validator, Verdict
-from tinytrain.network.int8 import int8_scales, quantised
-from tinytrain.network.network import Network
+from tinytrain.network.network import Network, int8_scales, quantised
 from tinytrain.program.trained_arrays import Slot
 
 

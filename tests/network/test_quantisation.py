@@ -8,8 +8,7 @@ from cases import each
 from published import published_network
 from toynets import toy
 
-from tinytrain.network.int8 import quantised
-from tinytrain.network.network import with_modules
+from tinytrain.network.network import quantised, with_modules
 from tinytrain.network.quantisation import (
     Codes,
     Quantisation,

@@ -17,9 +17,9 @@ from tinytrain.plan.scores import Scores
 from tinytrain.planner.candidates import WIDE_TILES, Programs, candidates, smallest, step_sizes
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
+from tinytrain.program.calls import BACKWARD
 from tinytrain.program.compile import compile_fisher, compile_training, training_bytes
 from tinytrain.program.segments import SegmentBank
-from tinytrain.program.ticks import BACKWARD
 
 NETWORK = toy_network()
 TASKS = (TaskShape(12, 3, 15), TaskShape(120, 8, 40))

@@ -20,8 +20,8 @@ from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import image_macs, n_trained
 from tinytrain.plan.recipe import Recipe, Resources, Update, check_updates
 from tinytrain.policies.common import Policy
+from tinytrain.program.calls import BACKWARD
 from tinytrain.program.compile import compile_training
-from tinytrain.program.ticks import BACKWARD
 from tinytrain.runtime.predict import Predictor
 
 # In the network "blocks": an expand and a project layer, one with only some output channels.

@@ -13,7 +13,7 @@ from toynets import images_of, toy
 from tinytrain.base.errors import InputError
 from tinytrain.episode.episode import Images
 from tinytrain.network.file import load_network, save_network
-from tinytrain.network.int8 import quantised
+from tinytrain.network.network import quantised
 from tinytrain.network.quantisation import int8_obstacle
 from tinytrain.network.validation import check_network
 from tinytrain.runtime.calibrate import FloatPass, best_ends, calibrated

@@ -8,7 +8,7 @@ from oracle import Oracle, convolve, convolve_gradients
 from toynets import images_of, recipe, toy
 from toysegments import bound
 
-from tinytrain.network.int8 import quantised
+from tinytrain.network.network import quantised
 from tinytrain.network.quantisation import Codes, Quantisation
 from tinytrain.plan.costs import cut_layer, n_trained
 from tinytrain.program.autodiff.int8_emitter import Int8Emitter

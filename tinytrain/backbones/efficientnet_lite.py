@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tinytrain.base.errors import InputError
-from tinytrain.network.int8 import quantised
-from tinytrain.network.network import InputSpec, Layer, Network
+from tinytrain.network.network import InputSpec, Layer, Network, quantised
 from tinytrain.network.validation import check_network
 
 EPSILON = 1e-3  # of batch normalisation

@@ -3,10 +3,9 @@
 from dataclasses import dataclass, fields, replace
 
 from tinytrain.codegen.image_rows import ImageRows, image_rows
-from tinytrain.program.calls import Buffer, Role
+from tinytrain.program.calls import AFTER, BEFORE, PREDICT, Buffer, Role
 from tinytrain.program.memory_planner import Interval, place
 from tinytrain.program.program import Program
-from tinytrain.program.ticks import AFTER, BEFORE, PREDICT
 
 NOT_PLACED = (
     Role.OPTIMIZER,  # a moment becomes a float when it is used

@@ -193,3 +193,18 @@ def _start(module: Module) -> dict[int, tuple[np.ndarray, np.ndarray]]:
         module.index: (drawn, np.zeros(filtered.cout, np.float32)),
         module.index + 1: (zeros, np.zeros(projected.cout, np.float32)),
     }
+
+
+def int8_scales(weight: np.ndarray) -> np.ndarray:
+    """Steps (cout,) float32 of a float weight (fan_in, cout): the largest of a channel becomes 127."""
+    return np.maximum(np.abs(weight).max(axis=0), np.float32(1e-12)) / np.float32(127)
+
+
+def quantised(network: Network) -> Network:
+    """`network` with int8 weights: those that are float32 are rounded."""
+    weights, scales = list(network.weights), list(network.scales)
+    for i, weight in enumerate(network.weights):
+        if scales[i] is None:
+            scales[i] = int8_scales(weight)
+            weights[i] = np.rint(weight / scales[i]).astype(np.int8)
+    return replace(network, weights=tuple(weights), scales=tuple(scales))

@@ -11,13 +11,12 @@ from tinytrain.heads.leave_one_out import COLUMNS as LEFT_OUT_COLUMNS
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.plan.costs import n_unlabelled
 from tinytrain.program.backend import BACKENDS
-from tinytrain.program.calls import Role, Segment
+from tinytrain.program.calls import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT, Role, Segment
 from tinytrain.program.head_buffers import head_buffer, own_before, passes
 from tinytrain.program.job import Job
 from tinytrain.program.program import BufferTable
 from tinytrain.program.segments import Size
 from tinytrain.program.stages import Unit
-from tinytrain.program.ticks import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT
 from tinytrain.program.trained_arrays import most_changed, slice_size, slots
 from tinytrain.program.trained_buffers import trained_buffers
 from tinytrain.program.unit_buffers import add_units

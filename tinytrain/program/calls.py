@@ -16,6 +16,10 @@ from tinytrain.program.backend import FLOAT32, Backend
 from tinytrain.program.memory_planner import Interval, Layout, place
 from tinytrain.program.signatures import Signature
 
+# The ticks of an adaptation: what is not alive at the same tick may share memory. A training run passes
+# through seven, of which EMBED and BACKWARD take turns in every step.
+FILL, BEFORE, EMBED, BACKWARD, AFTER, RESULT, PREDICT = range(7)
+
 
 class Role(Enum):
     """What a buffer or a table is for. Programs ask for it; the name of a buffer is for people."""

@@ -2,9 +2,8 @@
 
 from tinytrain.plan.costs import n_trained
 from tinytrain.program.backend import BACKENDS
-from tinytrain.program.calls import Buffer, Role
+from tinytrain.program.calls import AFTER, BACKWARD, EMBED, Buffer, Role
 from tinytrain.program.program import BufferTable
-from tinytrain.program.ticks import AFTER, BACKWARD, EMBED
 
 OPTIMIZER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # bfloat16 moments per trained parameter
 OPTIMIZER_BLOCK = 1024

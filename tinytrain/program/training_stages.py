@@ -5,7 +5,19 @@ from collections.abc import Iterator
 from tinytrain.heads.head import DELTA_TAKES, FIT_TAKES, STORED, HeadMethod
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.program import int8_updates, optimizer_stages
-from tinytrain.program.calls import Buffer, Call, Role, View
+from tinytrain.program.calls import (
+    AFTER,
+    BACKWARD,
+    BEFORE,
+    EMBED,
+    FILL,
+    PREDICT,
+    RESULT,
+    Buffer,
+    Call,
+    Role,
+    View,
+)
 from tinytrain.program.head_buffers import head_buffer, own_before
 from tinytrain.program.job import Job
 from tinytrain.program.stages import (
@@ -24,7 +36,6 @@ from tinytrain.program.stages import (
     Unit,
 )
 from tinytrain.program.step_stages import StepStages
-from tinytrain.program.ticks import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT
 
 
 class TrainingStages(StepStages):

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from tinytrain.program.calls import Buffer, Role, Segment
+from tinytrain.program.calls import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, Buffer, Role, Segment
 from tinytrain.program.job import Job
 from tinytrain.program.program import BufferTable
 from tinytrain.program.segments import Size
 from tinytrain.program.stages import Unit
-from tinytrain.program.ticks import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT
 
 AUGMENTED = "augmented image"
 Units = tuple[Unit, ...]

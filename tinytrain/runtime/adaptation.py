@@ -19,9 +19,8 @@ from tinytrain.network.network import Network
 from tinytrain.network.replay import Replay
 from tinytrain.plan.plan import Plan
 from tinytrain.plan.scores import Scores
-from tinytrain.program.calls import Role
+from tinytrain.program.calls import AFTER, RESULT, Role
 from tinytrain.program.program import Program
-from tinytrain.program.ticks import AFTER, RESULT
 from tinytrain.runtime.answers import Answers
 from tinytrain.runtime.fisher import measure_fisher
 from tinytrain.runtime.fitting import HeadFitting

@@ -30,7 +30,7 @@ def run(arguments) -> None:
     from tinytrain.datasets import open_dataset
     from tinytrain.datasets.calibration import calibration_images, images_from
     from tinytrain.network.file import save_network
-    from tinytrain.network.int8 import quantised
+    from tinytrain.network.network import quantised
     from tinytrain.runtime.calibrate import calibrated
 
     check_network_output(arguments.out, needed=(arguments.network,))
