@@ -1,1 +1,1 @@
-"""The command line: `main` and one module per command."""
+"""The command line: `main`, one module per command, and what several commands share."""

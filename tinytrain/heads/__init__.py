@@ -1,4 +1,4 @@
-"""Classifiers of embeddings, one kind a file; `tinytrain.heads.registry` lists them by name."""
+"""Classifiers of embeddings, and what they share. `tinytrain.heads.registry` lists all heads by name."""
 
 # Name -> what it is, for help and completion, which must not import the heads themselves.
 SUMMARIES = {

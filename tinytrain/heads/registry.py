@@ -1,4 +1,4 @@
-"""Heads by name; adding one is adding a row."""
+"""Heads by name. To add one, add a row here and a line in `__init__.py` for the help."""
 
 import copyreg
 

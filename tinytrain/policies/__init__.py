@@ -1,4 +1,4 @@
-"""What an adaptation trains, one paper a file; `tinytrain.policies.registry` lists them by name."""
+"""What an adaptation trains. `tinytrain.policies.registry` lists all policies by name."""
 
 # Name -> what is trained, for help and completion, which must not import the policies themselves.
 SUMMARIES = {

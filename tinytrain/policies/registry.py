@@ -1,4 +1,4 @@
-"""Policies by name; to add one, add a row."""
+"""Policies by name. To add one, add a row here and a line in `__init__.py` for the help."""
 
 from tinytrain.base.registry import find
 from tinytrain.episode.episode import too_few_classes

@@ -1,6 +1,6 @@
 """Which kernels a program may call: the seam for kernels of other dtypes or from another language.
 
-Which library runs the float32 kernels, numba or numpy, is another choice: see `tinytrain.kernels.load`.
+Which library runs the kernels, numba or numpy, is another choice: see `tinytrain.kernels.load`.
 """
 
 from collections.abc import Mapping
