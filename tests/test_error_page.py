@@ -1,6 +1,7 @@
 """Every error code of the source has its paragraph in docs/errors.md, and every paragraph there an error."""
 
 import ast
+import functools
 import re
 
 from sourcetree import MODULES, ROOT
@@ -14,13 +15,6 @@ PAGE = ROOT / "docs" / "errors.md"
 MOST = 45  # codes; what a program would not tell apart is a message of one of them
 CODE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 RAISED = {name for name, value in vars(errors).items() if isinstance(value, type)} | {"Reason"}
-# Errors of one module alone: kinds of the others.
-RAISED |= {
-    node.name
-    for path in MODULES.values()
-    for node in ast.walk(ast.parse(path.read_text()))
-    if isinstance(node, ast.ClassDef) and RAISED & {getattr(base, "id", "") for base in node.bases}
-}
 # Functions that raise an error with a code that they are given: which argument it is.
 GIVEN = {"parsed": 3, "read_yaml": 1}
 # Where a code is no constant, and why it is known all the same.
@@ -39,14 +33,18 @@ KNOWN = {
 }
 
 
-def calls():
-    """(name of the file, call, name of what is called) of every call in the source."""
+def calls_and_raised() -> tuple[list, set[str]]:
+    """(file, arguments, name of what is called) of the calls of the source; the names of all errors."""
+    found, raised = [], set(RAISED)
     for path in MODULES.values():
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call):
+            if isinstance(node, ast.Call) and node.args:
                 f = node.func
                 called = f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "")
-                yield path.relative_to(ROOT).as_posix(), node, called
+                found.append((path.relative_to(ROOT).as_posix(), node.args, called))
+            elif isinstance(node, ast.ClassDef) and RAISED & {getattr(b, "id", "") for b in node.bases}:
+                raised.add(node.name)  # an error of one module alone: a kind of the others
+    return found, raised
 
 
 def constants(node) -> list[str]:
@@ -56,17 +54,19 @@ def constants(node) -> list[str]:
     return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
 
 
+@functools.cache
 def codes_in_the_source() -> tuple[set[str], set[str]]:
     """All codes, and the files in which one is no constant."""
     codes, open_files = {code for code, _ in ROLES.values()}, set()
     codes |= {code for module in (decode, pickled) for code, _ in module.NOT_READ.values()}
-    for file, call, called in calls():
-        place = GIVEN.get(called, 0 if called in RAISED else None)
-        if place is None or len(call.args) <= place:
+    calls, raised = calls_and_raised()
+    for file, arguments, called in calls:
+        place = GIVEN.get(called, 0 if called in raised else None)
+        if place is None or len(arguments) <= place:
             continue
-        texts = constants(call.args[place])
+        texts = constants(arguments[place])
         codes.update(texts)
-        if not texts and called in RAISED:
+        if not texts and called in raised:
             open_files.add(file.removeprefix("tinytrain/"))
     return codes, open_files
 

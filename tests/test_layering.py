@@ -1,5 +1,7 @@
 """Every package imports only what stands below it, lazy imports included."""
 
+import functools
+
 from cases import each
 from sourcetree import MODULES, imports
 
@@ -38,13 +40,16 @@ def package_of(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
-ARROWS = {(module, target) for module, path in MODULES.items() for target in imports(path)}
+@functools.cache
+def arrows() -> set[tuple[str, str]]:
+    """Which module imports which. Found when a test asks: every worker of pytest imports this file."""
+    return {(module, target) for module, path in MODULES.items() for target in imports(path)}
 
 
 @each("package", LAYERS)
 def test_a_package_imports_only_what_stands_below_it(package):
     allowed = {package, "", *LAYERS[package].split()}
-    wrong = {(a, b) for a, b in ARROWS if package_of(a) == package and package_of(b) not in allowed}
+    wrong = {(a, b) for a, b in arrows() if package_of(a) == package and package_of(b) not in allowed}
     assert not wrong, "\n".join(f"{a} imports {b}" for a, b in sorted(wrong))
 
 
@@ -56,7 +61,7 @@ def test_every_package_has_a_row_and_no_module_lies_beside_them():
 def test_modules_import_each_other_in_no_circle():
     """A package as such counts as its ``__init__``; importing a module runs those above it as well."""
     targets = {
-        module: {b for a, b in ARROWS if a == module and b in MODULES} - {module} for module in MODULES
+        module: {b for a, b in arrows() if a == module and b in MODULES} - {module} for module in MODULES
     }
     done = set()
     while ready := {m for m in targets if m not in done and targets[m] <= done}:

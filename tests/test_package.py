@@ -1,5 +1,7 @@
 """What the package offers by name, whatever was imported of it before."""
 
+import doctest
+import importlib
 import inspect
 import subprocess
 import sys
@@ -7,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cases import each
+from sourcetree import MODULES
 
 import tinytrain
 
@@ -61,3 +64,11 @@ def test_a_script_in_a_clone_finds_the_packages_that_lie_beside_the_first_one():
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == str(ROOT / "datasets" / "__init__.py"), done.stderr
+
+
+def test_examples_in_docstrings_are_true():
+    """Written as in Python's prompt; names of what lies beside are those of the module."""
+    with_examples = [module for module, path in MODULES.items() if "\n    >>> " in path.read_text()]
+    results = {name: doctest.testmod(importlib.import_module(name)) for name in with_examples}
+    wrong = {name for name, (failed, tried) in results.items() if failed or not tried}
+    assert len(results) > 5 and not wrong

@@ -47,7 +47,7 @@ def round_steps(low: float, high: float, about: int = 6) -> list[float]:
     """Round values from `low` to `high`, at most about so many.
 
     >>> round_steps(0, 937), round_steps(0.2, 1.1)
-    ([0, 200, 400, 600, 800], [0.2, 0.4, 0.6000000000000001, 0.8, 1.0])
+    ([0.0, 200.0, 400.0, 600.0, 800.0], [0.2, 0.4, 0.6000000000000001, 0.8, 1.0])
     """
     rough = (high - low) / about
     unit = 10.0 ** math.floor(math.log10(rough))
