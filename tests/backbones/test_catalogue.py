@@ -309,12 +309,12 @@ def test_a_cache_that_cannot_be_written_is_a_storage_error_before_anything_is_as
 def test_ctrl_c_leaves_nothing(server, cache, made):
     def hang(handler):
         handler.wfile.write(b"HTTP/1.0 200 OK\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 5000)
-        server.go_on.wait(30)
+        server.go_on.wait(300)
 
     server.answer = hang
     command = [sys.executable, "-m", "tinytrain", "backbones", "get", "mcunet-5fps"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        limit = time.monotonic() + 30
+        limit = time.monotonic() + 300
         while not server.asked and time.monotonic() < limit:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)

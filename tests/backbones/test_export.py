@@ -13,7 +13,7 @@ import pytest
 import toynets
 from ai_edge_litert import schema_py_generated
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
-from cases import each
+from cases import each, quick
 from commandline import tt
 from exported import colourful, largest_difference, untrained
 from onnx.reference import ReferenceEvaluator
@@ -88,7 +88,10 @@ def difference_untrained(answers, network, count: int = 50) -> float:
 
 @pytest.fixture(
     scope="module",
-    params=[(n, p) for n in (SHIPPED.name, "mcunet-5fps") for p in ("tinytrain", "tinytrain_published")],
+    params=quick(
+        [(n, p) for n in (SHIPPED.name, "mcunet-5fps") for p in ("tinytrain", "tinytrain_published")],
+        single=True,
+    ),
     ids=" ".join,
 )
 def adapted(request):

@@ -260,7 +260,7 @@ def test_a_forked_process_predicts_although_a_thread_of_its_parent_had_the_turn(
     begun.wait()
     if not (child := os.fork()):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(20)  # ends a hang
+        signal.alarm(300)  # ends a hang
         predictor(image)
         os._exit(0)
     over.set()

@@ -15,7 +15,7 @@ def test_the_caller_and_every_thread_work_at_once():
     workers, meet, done = Workers(3), threading.Barrier(4), []
 
     def work(k):
-        meet.wait(10)  # nobody gets on unless all run at once
+        meet.wait(100)  # nobody gets on unless all run at once
         done.append(k)
 
     for turn in range(5):
@@ -68,7 +68,7 @@ def test_the_next_load_runs_beside_the_work(threads):
 
     def run():
         def second(k):
-            return meet.wait(10) if k == 1 else None
+            return meet.wait(100) if k == 1 else None
 
         workers.run_ahead(2, second, lambda: None, lambda k: second(k + 1))
 
@@ -121,7 +121,7 @@ def test_closing_ends_the_threads_and_so_does_letting_go_of_them():
         del holder
         gc.collect()
         for thread in threads:
-            thread.join(10)
+            thread.join(100)
             assert not thread.is_alive()
 
 

@@ -73,13 +73,13 @@ def test_a_run_that_is_stopped_goes_on_and_ends_the_same(matrix, sequential, tmp
     run = command(matrix, log, "--jobs", "2")
     # A group of its own: a terminal or a power cut stops the workers too.
     with subprocess.Popen(run, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
-        while not log.exists() or log.read_bytes().count(b"\n") < 3:
+        while not log.exists() or log.read_bytes().count(b"\n") < 1:
             assert process.poll() is None, process.stderr.read()
             time.sleep(0.01)
         os.killpg(process.pid, number)
         said = process.communicate()[1]
     kept = log.read_bytes().count(b"\n")
-    assert 3 <= kept < len(sequential)
+    assert 1 <= kept < len(sequential)
     if number == signal.SIGINT:
         assert process.returncode == 130 and "Traceback" not in said and "interrupted" in said
     with log.open("a") as file:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import quick
 from jit_run import deny
 
 from tinytrain.base.cache_folder import cache_folder
@@ -119,7 +120,7 @@ def damage_anything(cache, draw):
 CASES = [damage_two, damage_digest, empty_one, *[damage_anything] * MORE]
 
 
-@pytest.mark.parametrize("number", range(len(CASES)))
+@pytest.mark.parametrize("number", quick(range(len(CASES))))
 def test_a_damaged_cache_changes_nothing_but_time(clean_run, warm, number):
     whole = len(look(warm).good)
     CASES[number](warm, random.Random(number))

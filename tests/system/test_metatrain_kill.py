@@ -133,10 +133,10 @@ def test_a_disk_that_fills_up_at_any_write_stops_the_run_which_goes_on_to_the_sa
 def test_ctrl_c_is_answered_in_one_line_and_the_run_goes_on_later(files, tmp_path):
     out = tmp_path / "net.safetensors"
     process = start(files, out)
-    while process.poll() is None and rows(tmp_path / "net.jsonl") < 3:
+    while process.poll() is None and rows(tmp_path / "net.jsonl") < 1:
         time.sleep(0.005)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "Traceback" not in said
     assert cli.main(command(files, out)) == 0

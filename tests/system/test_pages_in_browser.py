@@ -71,7 +71,7 @@ def measured(page: str, width: int, folder, *flags: str) -> dict:
         f"--user-data-dir={folder / 'profile'}",
         (folder / "outer.html").as_uri(),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     found = re.search(r'<pre id="measured">(.+?)</pre>', done.stdout, re.DOTALL)
     assert found, done.stderr[-2000:]
     facts = json.loads(unescape(found[1]))

@@ -1,7 +1,7 @@
 """Same seed, same machine, same bytes: the delta file of the main job, written by fresh processes.
 
-Three arrangements by default; ``TINYTRAIN_SAME_RUNS=20`` takes 20 rounds of every number of threads with
-every hash seed, and compiles all kernels anew once for each number of threads.
+Two arrangements by default, beside the one that they are compared with; ``TINYTRAIN_SAME_RUNS=20`` takes 20
+rounds of every number of threads with every hash seed, and compiles all kernels anew once for each number.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ import pytest
 
 ROUNDS = int(os.environ.get("TINYTRAIN_SAME_RUNS", "0"))
 THREADS, HASH_SEEDS = (1, 2, 3, 4), ("0", "1", "random")
-FEW = [(1, "0", "warm"), (2, "1", "warm"), (4, "random", "warm")]
+FEW = [(1, "1", "warm"), (4, "random", "warm")]
 ALL = [*itertools.product(THREADS, HASH_SEEDS, ["warm"] * ROUNDS), *((n, "random", "cold") for n in THREADS)]
 TASK = ("--way", "3", "--shots", "3", "--queries", "3")
 

@@ -1,7 +1,7 @@
 """An adaptation that is interrupted anywhere: one line, exit code 130, the store and the old file whole.
 
 The process interrupts itself at the n-th call of a Python function, so that the points are spread over all
-of it. Two points for each signal by default; ``TINYTRAIN_SIGNAL_POINTS=50`` takes that many.
+of it. Two points by default; ``TINYTRAIN_SIGNAL_POINTS=100`` takes that many.
 """
 
 import os
@@ -64,10 +64,10 @@ def first(place):
     return place, int(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("point", range(POINTS))
-def test_an_interrupt_anywhere_leaves_the_old_delta_or_the_new_one(place, first, point, number):
-    folder, calls = first
+def test_an_interrupt_anywhere_leaves_the_old_delta_or_the_new_one(place, first, point):
+    """Both signals have the same way into the process, and take turns."""
+    (folder, calls), number = first, (signal.SIGINT, signal.SIGTERM)[point % 2]
     old = encode_delta(in_use(folder))
     done = adapted(place, folder, int(calls * (point + 0.5) / POINTS), number, seed=point)
     assert done.returncode == 130, done.stderr
@@ -101,7 +101,7 @@ sys.exit(cli.main([]))
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_an_interrupt_leaves_half_made_prints_nothing(number):
     command = [sys.executable, "-c", HALF_MADE, str(int(number))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 130 and done.stderr == "tinytrain: interrupted before it was done\n"
 
 
@@ -127,7 +127,7 @@ sys.exit(code)
 def with_finalizers(number, times, seconds):
     """What becomes of a command that loses `times` interrupts to finalizers, and one once it is done if 0."""
     command = [sys.executable, "-c", IN_A_FINALIZER, *map(str, (int(number), times, seconds))]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -162,7 +162,7 @@ sys.exit(cli.main())
 @each("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_python_takes_itself_apart_changes_nothing(number, arguments, code):
     command = [sys.executable, "-c", AT_THE_END, str(int(number)), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == code and done.stderr.count("\n") == (code != 0), done.stderr
 
 
@@ -192,7 +192,7 @@ sys.exit(cli.main())
 
 
 def test_two_signals_at_once_are_one_interrupt():
-    done = subprocess.run([sys.executable, "-c", TWO_AT_ONCE], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", TWO_AT_ONCE], capture_output=True, text=True, timeout=300)
     assert done.returncode == 130 and done.stderr == "tinytrain: interrupted before it was done\n"
 
 
@@ -217,7 +217,7 @@ def test_a_second_signal_ends_a_process_that_hangs_at_its_exit(number, arguments
         assert process.poll() is None, "one signal may have been meant for the work that is done"
         process.send_signal(number)
         try:
-            assert process.wait(10) == code
+            assert process.wait(90) == code
         finally:
             process.kill()
 
@@ -250,5 +250,5 @@ print(code, len(rung))
 )
 def test_a_timer_of_whoever_calls_a_command_goes_on(due, lost, said):
     command = [sys.executable, "-c", WITH_A_TIMER, str(due), str(lost)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() == said, done.stderr

@@ -32,7 +32,7 @@ def test_closing_waits_for_the_batch_at_work_and_for_no_other():
     begin, at_work, made = threading.Event(), threading.Event(), []
 
     def make(number):
-        begin.wait(10)
+        begin.wait(100)
         at_work.set()
         while not ahead.closed:
             time.sleep(0.001)
@@ -40,7 +40,7 @@ def test_closing_waits_for_the_batch_at_work_and_for_no_other():
 
     ahead = Prefetch(make, 0, 100)
     begin.set()
-    at_work.wait(10)
+    at_work.wait(100)
     ahead.close()
     assert made == [0] and not ahead.thread.is_alive()
 
