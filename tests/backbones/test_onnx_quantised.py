@@ -10,7 +10,7 @@ onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package
 runtime = pytest.importorskip("onnxruntime", reason="quantises the models that are imported")
 
 from commandline import tt  # noqa: E402
-from int8network import Int8Network  # noqa: E402
+from integernet import Integers  # noqa: E402
 from onnxmodels import Maker, excited, residual, save, universal  # noqa: E402
 from onnxmodels import mobile as onnxmodels_mobile  # noqa: E402
 from onnxruntime.quantization import QuantFormat, QuantType  # noqa: E402
@@ -21,7 +21,6 @@ from tinytrain.backbones.onnx import check  # noqa: E402
 from tinytrain.backbones.onnx.convert import import_onnx  # noqa: E402
 from tinytrain.base.errors import InputError  # noqa: E402
 from tinytrain.delta.file import load_delta  # noqa: E402
-from tinytrain.kernels import reference_int8  # noqa: E402
 from tinytrain.network.file import load_network  # noqa: E402
 
 INT8, UINT8 = QuantType.QInt8, QuantType.QUInt8
@@ -70,7 +69,9 @@ def differences(path, images, mean=MEAN, scale=SCALE) -> tuple[np.ndarray, float
     """The differences of all codes behind every layer, and the smallest cosine of embeddings."""
     imported = import_onnx(path, mean, scale)
     theirs = fetched(path, images, handed_on(path, imported.network.layers), imported.fed)
-    ours = Int8Network(imported.network, reference_int8).run(images)
+    integers = Integers(imported.network)
+    runs = [integers.run(integers.pixels(image)) for image in images]
+    ours = [np.stack(codes) for codes in zip(*runs, strict=True)]
     moved = [t.astype(int) - (128 if t.dtype == np.uint8 else 0) for t in theirs]
     apart = np.concatenate([(a - b).ravel() for a, b in zip(ours, moved, strict=True)])
     wanted = check.runtime_embeddings(imported, images)

@@ -1,4 +1,4 @@
-"""The forward pass in int8: reference kernels against an oracle in integers and published arithmetic.
+"""The forward pass of published networks in int8: against an oracle in integers and published arithmetic.
 
 TINYTRAIN_INT8_INPUTS sets the number of random inputs of each block (default 3).
 """
@@ -8,13 +8,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from int8network import Int8Network
+from int8nets import forward8, run8
 from integernet import Integers, Published
 from oracle import Oracle
 from published import published_network
 
+from tinytrain.backbones.onnx import check
 from tinytrain.datasets import open_dataset
-from tinytrain.kernels import reference_int8
 
 NAMES = ("mcunet-5fps", "mbv2-w0.35", "proxyless-w0.3")
 INPUTS = int(os.environ.get("TINYTRAIN_INT8_INPUTS", "3"))
@@ -38,15 +38,11 @@ def images() -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_reference_kernels_give_the_codes_and_embeddings_of_the_oracle(name):
+def test_predictors_give_the_embeddings_of_the_oracle(name):
     pictures, oracle = images(), Integers(network(name))
-    handed = (ours := Int8Network(network(name), reference_int8)).run(pictures)
-    for k, picture in enumerate(pictures):
-        codes = oracle.run(oracle.pixels(picture))
-        for mine, theirs in zip(handed, codes, strict=True):
-            assert np.array_equal(mine[k], theirs)
-        embedding = ours.embeddings(handed[-1][k : k + 1])[0]
-        assert embedding.tobytes() == oracle.embedding(codes[-1]).tobytes()
+    for picture, embedding in zip(pictures, check.embeddings(network(name), pictures), strict=True):
+        wanted = oracle.embedding(oracle.run(oracle.pixels(picture))[-1])
+        assert embedding.tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -57,11 +53,15 @@ def test_each_block_gives_the_codes_of_the_oracle_for_random_inputs(name):
         layer = net.layers[first]
         low, high, kind = (-128, 128, np.int8) if first else (0, 256, np.uint8)
         x = rng.integers(low, high, (INPUTS, *layer.in_hw, layer.cin), dtype=kind)
-        ours = Int8Network(net, reference_int8).run(x, first, behind - 1)
-        for k in range(INPUTS):
-            given = x[k].astype(np.int64) if first else oracle.pixels(x[k])
-            for mine, theirs in zip(ours, oracle.run(given, first, behind - 1), strict=True):
-                assert np.array_equal(mine[k], theirs)
+        for given, codes in zip(x, block(net, first, behind, x), strict=True):
+            given = given.astype(np.int64) if first else oracle.pixels(given)
+            assert np.array_equal(codes, oracle.run(given, first, behind - 1)[-1])
+
+
+def block(net, first, behind, x):
+    """The codes that layers [first, behind) of a program give for x."""
+    segment, source = forward8(net, first, behind, len(x))
+    return run8(segment, net, {source: x})[0]
 
 
 def compared(name: str, pictures: np.ndarray) -> tuple[int, int, int]:
@@ -112,7 +112,7 @@ def test_embeddings_in_int8_point_where_those_in_float32_do(name):
 
 def test_the_oracle_notices_a_bias_and_a_factor_that_are_off():
     net, picture = network("mcunet-5fps"), real_images(1)
-    right = Int8Network(net, reference_int8).run(picture, 0, 2)[-1][0]
+    right = block(net, 0, 3, picture)[0]
     oracle = Integers(net)
     weights, bias, factor, shift = oracle.parts[2]
     for broken in ((weights, bias + 2**8, factor, shift), (weights, bias, factor + 2**23, shift)):
