@@ -1,5 +1,6 @@
 import os
 import signal
+import sys
 from weakref import WeakKeyDictionary
 
 import pytest
@@ -12,6 +13,9 @@ from tinytrain.program import checker, segment_checker
 from tinytrain.program.program import Program
 
 os.environ.pop("TINYTRAIN_PORTABLE", None)  # tests that want portable kernels start processes with them
+# Where a container tells Python to keep no compiled sources, hundreds of processes would compile them all.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.fixture(scope="session", autouse=True)

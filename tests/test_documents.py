@@ -56,13 +56,6 @@ def test_files_are_named_at_all():
     assert named["campaigns"] > 10 and named["CONTRIBUTING.md"] > 5
 
 
-def test_the_table_of_tests_names_every_campaign_and_no_other():
-    rows = re.findall(r"^\| .+ \| (\w+) \|$", (ROOT / "tests" / "README.md").read_text(), re.M)
-    assert {*rows} - {"campaign"} == {
-        *re.findall(r"^    \[(\w+)\]=", (ROOT / ".ci/campaigns").read_text(), re.M)
-    }
-
-
 def anchors(path: Path) -> set[str]:
     """The anchors of the headings of a Markdown page."""
     text = re.sub(r"^( *)```.*?^\1```$", "", path.read_text(), flags=re.M | re.S)

@@ -5,7 +5,6 @@ import platform
 
 import numpy as np
 import pytest
-from cases import quick
 from kernelarrays import normal, out_hw
 from numba import njit
 from toynets import rng
@@ -220,7 +219,8 @@ def test_no_two_filters_are_known_by_one_number(compiled):
 
 
 @pytest.mark.skipif(platform.machine() == "aarch64", reason="to compile so much takes more than 512 MiB")
-@pytest.mark.parametrize("register", quick([4, 8, 16]))
+@pytest.mark.slow
+@pytest.mark.parametrize("register", [4, 8, 16])
 def test_strips_of_every_length_of_vector_give_the_same_bits(compiled, monkeypatch, register):
     from tinytrain.kernels import depthwise, jit, kernel
     from tinytrain.kernels import depthwise_rows as strip

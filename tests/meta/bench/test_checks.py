@@ -1,11 +1,11 @@
 """What the benchmark tests itself by: chance, order in a draw, leaks between support and query."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from cases import each
-from films import frames, order_in_the_draw
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
@@ -17,12 +17,49 @@ from tinytrain.meta.bench.sampler import Entry, Sampler
 from tinytrain.meta.bench.statistics import mean_interval
 from tinytrain.pipeline.toy import toy_images, toy_network
 
+FRAMES, CLASSES, EPISODES = 40, 8, 60  # of the films on which samplers are tried
+SIGMAS = 6  # a fair sampler is accused in fewer than one of a million checks
 SAMPLERS = {
     "fixed": lambda dataset, index: sample_episode(dataset, 5, 5, 10, 0, index),
     "meta-dataset": lambda dataset, index: sample_meta_dataset_episode(dataset, 0, index, 60),
     "fixed, of a comparison": Sampler().draw,
     "meta-dataset, of a comparison": Sampler("meta-dataset").draw,
 }
+
+
+def frames() -> Dataset:
+    """Classes that are films: neighbouring images are near-duplicates. A name is film/frame."""
+    labels = np.repeat(np.arange(CLASSES, dtype=np.int32), FRAMES)
+    names = tuple(f"{c}/{f}" for c in range(CLASSES) for f in range(FRAMES))
+    films = tuple(f"film {c}" for c in range(CLASSES))
+    read = lambda i, size: np.full((size, size, 3), 255 * (i % FRAMES) // FRAMES, np.uint8)  # noqa: E731
+    return Dataset(name="frames", labels=labels, class_names=films, names=names, read=read)
+
+
+def order_in_the_draw(sample) -> list[str]:
+    """What gives away that ``sample(dataset, index)`` does not shuffle inside a class; empty if it does.
+
+    Two counts over the classes of all draws: images next to each other in the file, of which m out
+    of n drawn at random give m (m - 1) / n, and draws that contain a given place, m / n for every place.
+    """
+    adjacent, expected, drawn, findings = 0, 0.0, np.zeros(FRAMES), []
+    for index in range(EPISODES):
+        episode, films = sample(frames(), index), {}
+        for name in (*episode.support.names, *episode.query.names):
+            film, frame = name.split("/")
+            films.setdefault(film, []).append(int(frame))
+        for places in map(np.array, films.values()):
+            adjacent += int((np.diff(np.sort(places)) == 1).sum())
+            expected += len(places) * (len(places) - 1) / FRAMES
+            drawn[places] += 1
+    if adjacent > expected + SIGMAS * math.sqrt(expected):
+        findings.append(f"{adjacent} pairs of neighbouring frames, {expected:.0f} by chance")
+    chances = drawn.mean()
+    if np.abs(drawn - chances).max() > SIGMAS * math.sqrt(chances):
+        findings.append(
+            f"a place was drawn {drawn.min():.0f} to {drawn.max():.0f} times, {chances:.0f} by chance"
+        )
+    return findings
 
 
 def with_random_labels(episode: Episode, seed: int) -> Episode:
