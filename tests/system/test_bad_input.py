@@ -357,7 +357,7 @@ def test_an_interrupt_in_the_middle_leaves_the_old_delta(place, tmp_path, number
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "training\n"
         process.send_signal(number)
-        _, err = process.communicate(timeout=300)
+        _, err = process.communicate(timeout=3000)
     assert (process.returncode, err) == (130, "tinytrain: interrupted before it was done\n")
     assert [p.name for p in tmp_path.iterdir()] == ["x.safetensors"]
     assert load_delta(out).class_names == ("ant", "bee", "cat")

@@ -25,7 +25,7 @@ def results(folder: Path, start: str) -> dict:
     script = Path(__file__).with_name("image_memory.py")
     command = [sys.executable, str(script), str(folder), start]
     environment = os.environ | ONE_HEAP | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=3000)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

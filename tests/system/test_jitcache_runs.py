@@ -46,7 +46,7 @@ def start(what, cache=None, **options):
 
 def finish(process):
     """What it printed, and its lines on stderr."""
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=3000)
     assert process.returncode == 0, err
     return json.loads(out), err.splitlines()
 
@@ -296,7 +296,7 @@ def attacked(cache, attack):
     )  # fmt: skip
     before = victim.stdout.readline().strip()
     attack(cache, names)
-    return before, victim.communicate("\n", timeout=300)[0].strip(), (cache / "ran").exists()
+    return before, victim.communicate("\n", timeout=3000)[0].strip(), (cache / "ran").exists()
 
 
 def exchange(cache, names):

@@ -136,7 +136,7 @@ def test_ctrl_c_is_answered_in_one_line_and_the_run_goes_on_later(files, tmp_pat
     while process.poll() is None and rows(tmp_path / "net.jsonl") < 1:
         time.sleep(0.005)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=3000)
     assert process.returncode == 130
     assert "Traceback" not in said
     assert cli.main(command(files, out)) == 0

@@ -73,7 +73,7 @@ def started(network, policy, budget, macs, shots=(5,) * 5, queries=10, precision
     script = Path(__file__).with_name("os_memory.py")
     command = [sys.executable, str(script), json.dumps(task)]
     variables = os.environ | CALM | (RETURNED if task["whole"] else {})
-    return subprocess.run(command, capture_output=True, text=True, env=variables, timeout=600)
+    return subprocess.run(command, capture_output=True, text=True, env=variables, timeout=3000)
 
 
 def measured(network, *plan, **options):

@@ -84,7 +84,7 @@ def process(command, processor, cache):
         "PYTHONPATH": os.pathsep.join([str(HERE.parent / "support"), os.environ.get("PYTHONPATH", "")]),
     }
     command = [sys.executable, *map(str, command)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=3000)
 
 
 @pytest.mark.skipif(

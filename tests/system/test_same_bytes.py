@@ -27,7 +27,7 @@ def digest(folder, threads, hash_seed, cache=None, seed=0):
     if cache:
         variables["TINYTRAIN_CACHE"] = str(cache)
     command += ["--threads", str(threads)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | variables, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | variables, timeout=3000)
     assert done.returncode == 0, done.stderr
     return hashlib.sha256(out.read_bytes()).hexdigest()
 

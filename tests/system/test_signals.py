@@ -51,7 +51,7 @@ def adapted(place, folder, at=0, number=0, seed=0):
     options = ("--seed", seed, "--force", *files)
     task = ("adapt", place / "photos", "--backbone", place / "toy.safetensors", *options)
     command = [sys.executable, "-c", INTERRUPT_ITSELF, *map(str, (at, int(number), *task))]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, timeout=3000)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ sys.exit(cli.main([]))
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_an_interrupt_leaves_half_made_prints_nothing(number):
     command = [sys.executable, "-c", HALF_MADE, str(int(number))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3000)
     assert done.returncode == 130 and done.stderr == "tinytrain: interrupted before it was done\n"
 
 
@@ -127,7 +127,7 @@ sys.exit(code)
 def with_finalizers(number, times, seconds):
     """What becomes of a command that loses `times` interrupts to finalizers, and one once it is done if 0."""
     command = [sys.executable, "-c", IN_A_FINALIZER, *map(str, (int(number), times, seconds))]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, timeout=3000)
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -162,7 +162,7 @@ sys.exit(cli.main())
 @each("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_python_takes_itself_apart_changes_nothing(number, arguments, code):
     command = [sys.executable, "-c", AT_THE_END, str(int(number)), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3000)
     assert done.returncode == code and done.stderr.count("\n") == (code != 0), done.stderr
 
 
@@ -192,7 +192,7 @@ sys.exit(cli.main())
 
 
 def test_two_signals_at_once_are_one_interrupt():
-    done = subprocess.run([sys.executable, "-c", TWO_AT_ONCE], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", TWO_AT_ONCE], capture_output=True, text=True, timeout=3000)
     assert done.returncode == 130 and done.stderr == "tinytrain: interrupted before it was done\n"
 
 
@@ -250,5 +250,5 @@ print(code, len(rung))
 )
 def test_a_timer_of_whoever_calls_a_command_goes_on(due, lost, said):
     command = [sys.executable, "-c", WITH_A_TIMER, str(due), str(lost)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3000)
     assert done.stdout.strip() == said, done.stderr
