@@ -71,6 +71,15 @@ def test_there_is_no_program_a_byte_below_what_it_takes(monkeypatch):
     assert compile_training(network, wanted, resources, task, limit=free.nbytes - 1) is None
 
 
+def test_a_size_that_is_known_is_held_against_every_limit_to_the_byte():
+    network, resources = toy_network(), Resources(0, 1, 1, 4, 4)
+    wanted, programs = recipe(everything(network)), Programs(network, TaskShape(4, 2))
+    size = programs.nbytes(wanted, resources)
+    for known in (programs, Programs(network, TaskShape(4, 2))):
+        limits = (size - 1, size, size + 1, size - 1)
+        assert [known.nbytes(wanted, resources, limit=n) for n in limits] == [None, size, size, None]
+
+
 def test_only_bytes_that_are_left_are_spent_on_transposed_gradients():
     network, resources = toy(WIDE, size=16), Resources(0, 1, 1, 4, 4)
     wanted, task = recipe(everything(network)), TaskShape(4, 2)
