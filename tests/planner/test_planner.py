@@ -145,6 +145,17 @@ def test_a_probe_that_does_not_fit_measures_fewer_layers_and_the_named_budget_in
         assert program.nbytes <= memory and inspected == wanted[-len(inspected) :]
 
 
+def test_a_probe_takes_the_whole_budget_and_no_byte_more():
+    """Of a policy whose probe takes more than what it trains."""
+    every = tuple(range(len(NETWORK.layers)))
+    policy = replace(POLICIES["none"], inspects=lambda network: every)
+    with pytest.raises(BudgetError) as caught:
+        probe(policy, 1)
+    sizes = {compile_fisher(NETWORK, every[k:], TASKS[0]).nbytes for k in every}
+    found = [n for n in sizes if n > caught.value.smallest]
+    assert len(found) > 3 and all(probe(policy, n).nbytes == n > probe(policy, n - 1).nbytes for n in found)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(POLICIES))
 def test_a_larger_budget_never_takes_anything_away(name):

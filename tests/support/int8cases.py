@@ -2,6 +2,7 @@
 
 import numpy as np
 from kernelarrays import Output, fresh
+from kernelarrays import normal as _values
 
 EXACT = {"dtype": np.int8, "compared": "equal"}
 
@@ -25,10 +26,6 @@ def weights(r, *shape) -> np.ndarray:
     found = r.choice(np.array([-127, 127], np.int8), shape) if r.random() < 0.25 else None
     found = r.integers(-127, 128, shape, dtype=np.int8) if found is None else found
     return found if r.random() < 0.75 else found * np.int8(0)
-
-
-def _values(r, *shape) -> np.ndarray:
-    return r.standard_normal(shape).astype(np.float32)
 
 
 def _zero(r) -> int:

@@ -2,20 +2,11 @@
 
 import numpy as np
 from int8cases import INT8_CASES
+from int8cases import sizes as _sizes
 from kernelarrays import Output, fresh
+from kernelarrays import normal as _normal
 
 from tinytrain.kernels import reference
-
-
-def _sizes(r, *limits) -> list[int]:
-    """A size from 1 to each limit; one in four is 1 or the limit."""
-    return [
-        int(r.choice([1, limit])) if r.random() < 0.25 else int(r.integers(1, limit + 1)) for limit in limits
-    ]
-
-
-def _normal(r, *shape) -> np.ndarray:
-    return r.standard_normal(shape).astype(np.float32)
 
 
 def _labels(r, count, ways) -> np.ndarray:

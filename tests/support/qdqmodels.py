@@ -1,7 +1,6 @@
 """Small ONNX models as onnxruntime quantises them: pairs of QuantizeLinear and DequantizeLinear."""
 
 import numpy as np
-import onnx
 from onnxmodels import Maker, save
 
 SIDE = 24
@@ -62,7 +61,3 @@ def quantise(model, folder, name="net.onnx", folded=False, **options):
 def quantised_mobile(folder, seed: int = 0, op: str = "Clip", **options):
     m = mobile(seed, op)
     return quantise(m.model(m.output, (1, 3, SIDE, SIDE)), folder, **options)
-
-
-def loaded(path):
-    return onnx.load(path)
