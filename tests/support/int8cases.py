@@ -33,7 +33,7 @@ def _zero(r) -> int:
 
 
 def rescaling(r, n, fan_in) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Biases, factors and shifts (n,): usual ones, small shifts, or any at all."""
+    """Biases, factors and shifts (n,): usual ones, small shifts, any at all, or many sums that are halves."""
     kind = r.random()
     bias = r.integers(-(2**12), 2**12, n)
     factor, shift = r.integers(2**30, 2**31, n), 37 + r.integers(0, 3, n) + int(np.log2(fan_in) / 2)
@@ -43,6 +43,8 @@ def rescaling(r, n, fan_in) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         factor, shift = r.integers(0, 2 ** r.integers(1, 32, n)), r.integers(1, 63, n)
     elif kind < 0.5:
         factor = factor * 0
+    elif kind < 0.7:
+        bias, factor, shift = bias // 16, np.full(n, 2**30), r.integers(31, 40, n)
     return bias.astype(np.int32), factor.astype(np.int32), shift.astype(np.int32)
 
 
@@ -282,6 +284,8 @@ def _stepped(r):
     columns = np.sort(r.permutation(j + more)[:j]).astype(np.int32)
     lsb = r.uniform(0, 2, j + more).astype(np.float32)
     steps = _values(r, i, j) * np.float32(r.choice([0.1, 1, 200]))
+    if r.random() < 0.25:  # halves, which go to even codes
+        steps, lsb = np.rint(2 * steps) / 2, np.ones_like(lsb)
     return weights(r, i, j), steps, lsb, columns
 
 
@@ -295,7 +299,8 @@ def round_codes(r):
 
 def round_masters(r):
     w, steps, lsb, columns = _stepped(r)
-    masters = Output((w + _values(r, *w.shape) / 4).astype(np.float32), compared="equal")
+    beside = _values(r, *w.shape) / 4 if (lsb != 1).any() else np.rint(_values(r, *w.shape)) / 2
+    masters = Output((w + beside).astype(np.float32), compared="equal")
     return Output(w, compared="equal"), masters, steps, lsb, columns
 
 
