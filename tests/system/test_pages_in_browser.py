@@ -102,15 +102,10 @@ def bench():
 
 @pytest.mark.parametrize("width", [PHONE, DESK])
 @pytest.mark.parametrize("page", ["adapted", "bench"])
-def test_nothing_is_wider_than_the_screen(page, width, request, tmp_path):
+def test_nothing_is_wider_than_the_screen_and_no_texts_of_a_drawing_overlap(page, width, request, tmp_path):
     facts = measured(request.getfixturevalue(page), width, tmp_path)
     assert facts["page"] <= width and not facts["leaving"], facts["leaving"][:5]
-
-
-@pytest.mark.parametrize("width", [PHONE, DESK])
-@pytest.mark.parametrize("page", ["adapted", "bench"])
-def test_no_texts_of_a_drawing_overlap(page, width, request, tmp_path):
-    drawings = measured(request.getfixturevalue(page), width, tmp_path)["drawings"]
+    drawings = facts["drawings"]
     assert sum(map(len, drawings)) > 10
     for texts in drawings:
         for k, (one, *a) in enumerate(texts):
