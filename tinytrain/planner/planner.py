@@ -65,6 +65,8 @@ class Planner:
         self.budget = budget or (self.given.budget if self.given else Budget())
         if self.given:
             self.given.check(network, task, self.budget)
+            if self.given.recipe.precision == "int8":
+                self._check_int8(self.given.recipe)
         self.wanted = self.policy.inspects(network) if self.policy and self.policy.inspects else ()
         self.seconds = None if self.given else self.budget.seconds
         self.programs = programs or Programs(network, task)
@@ -219,21 +221,23 @@ class Planner:
 
         Raises UsageError ``unsupported`` if the budget says int8 and that is not possible.
         """
-        wanted = self.given.recipe.precision if self.given else self.budget.precision
-        if wanted == "float32":
-            return wanted
-        obstacle = int8_obstacle(self.network) or recipe_obstacle(self.network, self._whole_recipe("int8"))
-        if wanted == "auto" and (obstacle or self._fits(self._whole_recipe("float32"))):
+        if self.given or self.budget.precision == "float32":
+            return self.given.recipe.precision if self.given else "float32"
+        recipe = self._recipe(self.unmeasured(), 1.0, None, "int8")
+        if self.budget.precision == "int8":
+            self._check_int8(recipe)
+        elif self._int8_obstacle(recipe) or self._fits(self._recipe(self.unmeasured(), 1.0, None, "float32")):
             return "float32"
-        if obstacle:
+        return "int8"
+
+    def _int8_obstacle(self, recipe: Recipe) -> str | None:
+        return int8_obstacle(self.network) or recipe_obstacle(self.network, recipe)
+
+    def _check_int8(self, recipe: Recipe) -> None:
+        if obstacle := self._int8_obstacle(recipe):
             raise UsageError(
                 "unsupported", f"{self.network.name} cannot be adapted in int8: {obstacle}; take float32"
             )
-        return "int8"
-
-    def _whole_recipe(self, precision: str) -> Recipe:
-        """All that the policy chooses, or what the given plan says."""
-        return self.given.recipe if self.given else self._recipe(self.unmeasured(), 1.0, None, precision)
 
     def _inside(self, recipe: Recipe, resources: Resources) -> bool:
         return self.programs.nbytes(recipe, resources, limit=self.budget.memory) is not None
