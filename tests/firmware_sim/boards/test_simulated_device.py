@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import each
+from cases import each, quick
 from toydevices import ONE
 
 from tinytrain.firmware_sim.boards.canaries import (
@@ -36,7 +36,9 @@ def ran():
 
 
 @each("memory", [2**22, 60_000], ids=["cached", "nothing cached"])
-@each("policy", ["tinytrain", "tinytrain_published", "last_layer", "full", "tinytl", "none"])
+@pytest.mark.parametrize(
+    "policy", quick(["tinytrain", "tinytrain_published", "last_layer", "full", "tinytl", "none"])
+)
 def test_macs_counted_while_running_are_those_of_the_plan(policy, memory):
     machine = SimulatedDevice(2**22)
     report = adapt(toy_network(), toy_episode(), Budget(memory), policy, device=machine, force=True)

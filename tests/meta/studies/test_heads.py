@@ -41,6 +41,7 @@ def test_a_job_is_a_line_and_a_head_joins_those_that_are_there(arguments, rows, 
     assert cosine == imprint
 
 
+@pytest.mark.slow
 def test_episodes_are_those_of_an_adaptation(arguments):
     args, dataset = study.main.parser().parse_args(arguments), open_dataset("leaves")
     support, query = study.indices(dataset, args, 2, 1)
