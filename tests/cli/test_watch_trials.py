@@ -15,8 +15,7 @@ from tinytrain.delta.file import encode_delta, load_delta
 from tinytrain.store import Store
 from tinytrain.stream import readapt
 from tinytrain.stream import session as sessions
-from tinytrain.stream.readapt import is_enough
-from tinytrain.stream.readaptation import Readaptation
+from tinytrain.stream.readapt import Readaptation, is_enough
 from tinytrain.stream.sources import Frame
 
 
@@ -61,7 +60,7 @@ def test_what_was_trained_again_is_taken_unless_fewer_held_out_images_are_right(
 ):
     delta = load_delta(place / "d.safetensors")
     report, right = SimpleNamespace(guard=SimpleNamespace(accepted=True), delta=delta), iter((before, after))
-    monkeypatch.setattr(readapt, "adapt", lambda *_, **__: report)
+    monkeypatch.setattr("tinytrain.pipeline.adapt.adapt", lambda *_, **__: report)
     monkeypatch.setattr(readapt, "_accuracy", lambda *_: next(right))
     files = [(path, name) for name in CLASSES for path in photos(made, name)]
     found, why = readapt.readapt(None, delta, files)

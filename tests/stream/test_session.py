@@ -26,7 +26,7 @@ from tinytrain.stream.events import (
     TakenBack,
     Verdict,
 )
-from tinytrain.stream.readaptation import CORRECTIONS
+from tinytrain.stream.readapt import CORRECTIONS
 from tinytrain.stream.session import Session, Settings
 from tinytrain.stream.sources import Frame
 from tinytrain.stream.watcher import Watcher

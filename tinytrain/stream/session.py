@@ -25,7 +25,7 @@ from tinytrain.stream.events import (
     named_anyway,
 )
 from tinytrain.stream.labels import HELP, QUIT, UNDO, WORDS, LabelFile, Meaning, meaning
-from tinytrain.stream.readaptation import Readaptation
+from tinytrain.stream.readapt import Readaptation
 from tinytrain.stream.sources import Frame
 from tinytrain.stream.watcher import RecentImage, Watcher
 
