@@ -139,13 +139,19 @@ def test_an_alarm_that_was_false_goes_back_bit_for_bit(begin):
     assert np.array_equal(session.watcher.learner.store.peek().delta.head.means, before)
 
 
-def test_without_confirmed_verdicts_or_by_default_errors_are_no_drift(begin):
+def test_who_corrects_only_wrong_verdicts_gets_no_alarm(begin):
     session, said = begin(drift=CUSUM)
-    learnt(session, 0, 60, shift=1)  # all are wrong, from the start
-    assert Drift not in kinds(said)
+    for number in range(2 * BEFORE):
+        session.look_at(frame(number))
+        session.correct([f"class{(int(said[-1].guess[-1]) + 1) % 3}"])
+    assert (session._errors.answers, session._errors.errors) == (2 * BEFORE, 2 * BEFORE)
+    assert set(kinds(said)) == {Verdict, Learned}
+
+
+def test_by_default_errors_are_no_drift(begin):
     session, said = begin()
-    learnt(session, 60, 60 + BEFORE)
-    learnt(session, 60 + BEFORE, 70 + BEFORE, shift=2)
+    learnt(session, 0, BEFORE)
+    learnt(session, BEFORE, BEFORE + 10, shift=2)
     assert CUSUM not in {event.found for event in said if isinstance(event, Drift)}
 
 
