@@ -100,7 +100,6 @@ class TakenBack(Event):
     key: str
     name: str | None
     before: str
-    seconds: float = 0.0
 
     def words(self) -> str:
         again = f", it is {visible(self.name)} again" if self.name else ""

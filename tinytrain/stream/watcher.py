@@ -158,7 +158,6 @@ class Watcher:
         The head is then what it would be without that label, bit for bit. None if there is no label since
         the journal became a part of the delta. Raises InputError ``file-missing``, and StorageError.
         """
-        start = time.monotonic()
         image = "" if key is None else self.recall(key).digest
         while True:
             with self._going_on():
@@ -167,12 +166,12 @@ class Watcher:
         if found is None:
             return None
         image, before = found
-        name, seconds = self.learner.label_of(image), time.monotonic() - start
+        name = self.learner.label_of(image)
         if self.kept is not None:
             self.kept.move(image, name)
         if key is None:
             key = next((key for key, recent in self._recent.items() if recent.digest == image), "")
-        return TakenBack(key, name, before, seconds)
+        return TakenBack(key, name, before)
 
     def forget(self, name: str) -> None:
         """Take class `name` out, and its kept images. Raises InputError."""
