@@ -127,13 +127,13 @@ class Store:
         error; it is given what the store holds if another process has changed that since, otherwise None.
         Raises StorageError ``write-failed``.
         """
-
         return self._slots.append(place, entry, lambda state: suits(state and self._start(state)))
 
     def fold(self, place: Place, delta: Delta) -> Place:
         """Put `delta`, which knows the whole journal, in the place of the delta in use and its journal.
 
-        It is as confirmed as that was. Raises ChangedError as `append`, and InputError for a bad delta.
+        It is as confirmed as that was. Raises ChangedError unless the store is at `place`, and InputError for
+        a bad delta.
         """
         return self._slots.fold(place, encode_delta(delta))
 

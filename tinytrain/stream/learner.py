@@ -28,7 +28,7 @@ STATES = 4  # deltas that are held, so that what was learnt last is replaced and
 
 
 class Learner:
-    """The head of `delta`, which learns; with a `store`, of which `start` is one, that is kept there.
+    """The head of `delta`, which learns; with a `store` and its `start`, what it learns is kept there.
 
     A second label of an image replaces the first, and a label can be taken back: the head is then what it
     would be if it had never been given, bit for bit, because what followed is learnt again without it. That

@@ -44,9 +44,9 @@ class RecentImage:
 class Watcher:
     """Looks at images with `network` as `delta` changed it, and learns from corrections of the last ones.
 
-    With a `store`, of which `start` is one, that is kept there, and at most `keep` corrected images. The last
-    RECENT embeddings are held, four bytes a value. As long as it lives, no start of another process counts
-    for a delta on trial in its store. Raises InputError for a delta of another backbone.
+    With a `store` and its `start`, what is learnt is kept there, and at most `keep` corrected images. The
+    last RECENT embeddings are held, four bytes a value. As long as it lives, no start of another process
+    counts for a delta on trial in its store. Raises InputError for a delta of another backbone.
     """
 
     def __init__(

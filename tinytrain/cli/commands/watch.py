@@ -241,7 +241,7 @@ class Keyboard:
 class Printer:
     """Prints events: verdicts and labels in two columns, what else there is to say on standard error.
 
-    With --json each event is also, or only, a line of standard output.
+    With --json standard output has a line of JSON for each event but hints, and nothing else.
     """
 
     def __init__(self, arguments):
