@@ -35,11 +35,15 @@ class Images:
 
 
 def _chains(layout: Layout, pending: tuple[Change, ...]) -> list[list[int]]:
-    """Positions of changes that come in order: all of the names, and of the content of each file, or none."""
+    """Positions of changes that come in order: of all names, and of the content of each file.
+
+    Without `layout.ordered` every change is a chain of its own.
+    """
+    if not layout.ordered:
+        return [[position] for position in range(len(pending))]
     chains: dict[object, list[int]] = {}
     for position, change in enumerate(pending):
-        of = "names" if isinstance(change, Names) else change.number
-        chains.setdefault(of if layout.ordered else f"alone {position}", []).append(position)
+        chains.setdefault("names" if isinstance(change, Names) else change.number, []).append(position)
     return list(chains.values())
 
 
