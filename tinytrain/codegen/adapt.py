@@ -71,7 +71,7 @@ def c_adapt(device: Device) -> str:
 
 
 def _lines(device: Device, constants: dict) -> Iterator[str]:
-    """All but the `constants` that its calls name, which are there when it is at its end."""
+    """Everything behind the `constants`, which are added while calls are written."""
     train = Writer(Places(device.training, constants))
     cached = device.training.resources.sets >= 2
     whole = "" if device.int8 else WHOLE
