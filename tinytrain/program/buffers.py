@@ -42,15 +42,13 @@ def add_buffers(
 
 
 def _cache_buffers(table: BufferTable, job: Job) -> None:
-    r, task, shape = job.resources, job.task, job.externals["features"].shape
-
-    dtype = job.externals["features"].dtype
+    r, task, features = job.resources, job.task, job.externals["features"]
 
     def add(name: str, outer: tuple[int, ...], first: int, last: int) -> None:
-        stored = CACHED_AS["float32" if name == "kept" else dtype]  # a replay memory has one form
+        stored = CACHED_AS["float32" if name == "kept" else features.dtype]  # a replay memory has one form
         role = Role.KEPT_FEATURES if name == "kept" else Role.CACHE
-        table.add(f"{name} features", (*outer, *shape), first, last, stored, role)
-        if dtype == "float32" or name == "kept":
+        table.add(f"{name} features", (*outer, *features.shape), first, last, stored, role)
+        if features.dtype == "float32" or name == "kept":
             table.add(f"{name} feature ranges", (*outer, 2), first, last, role=role)
 
     if r.sets and task.n_images:

@@ -12,11 +12,7 @@ from tinytrain.program.calls import Buffer, Call, Role, Table
 from tinytrain.program.forward import forward_segments, loaded, unit_of_one
 from tinytrain.program.job import Job
 from tinytrain.program.program import BufferTable, CompileTarget, Program
-from tinytrain.program.segments import (
-    SegmentBank,
-    externals_of,
-    fisher_segment,
-)
+from tinytrain.program.segments import SegmentBank, externals_of, fisher_segment
 from tinytrain.program.stages import Items, Of, Repeat, Run, Stage, Unit
 from tinytrain.program.training_stages import TrainingStages
 
@@ -63,7 +59,6 @@ def split_batches(count: int, units: int, micro: int) -> list[range]:
     Depends on the plan alone, never on the number of threads that will run.
     """
     each = math.ceil(math.ceil(count / micro) / units) * micro  # images of a unit
-
     return [range(u * each, min((u + 1) * each, count), micro) for u in range(units)]
 
 

@@ -204,11 +204,7 @@ class Stage:
     part: str = ""
 
 
-STEP = (
-    "loss",
-    "gradients",
-    "update",
-)  # stages that are run once in every step of training, if they are there
+STEP = ("loss", "gradients", "update")  # run once in every step of training, if they are there
 
 
 def nodes(body: Iterable) -> Iterator:

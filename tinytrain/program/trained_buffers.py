@@ -31,7 +31,6 @@ def trained_buffers(table: BufferTable, job) -> list[Buffer]:
 
 def parameter_buffers(table: BufferTable, job, trained: int) -> None:
     """The `trained` parameters of a job, and what their rule of rounding keeps beside them."""
-
     dtype = BACKENDS[job.recipe.precision].dtype
     table.add("trained parameters", (trained,), EMBED, AFTER, dtype, Role.PARAMETERS)
     if job.recipe.precision == "float32":
