@@ -183,7 +183,7 @@ THIRD = [
 
 @each("spec", ROTATED)
 @each(("fact", "change"), THIRD)
-def test_each_broken_late_field_is_refused_for_what_is_wrong(fact, change, spec):
+def test_each_broken_optional_field_is_refused_for_what_is_wrong(fact, change, spec):
     refused(edited(change, replace(make_network(), input=spec)), fact)
 
 
@@ -196,7 +196,7 @@ def test_layers_that_old_versions_do_not_know_are_a_file_that_they_refuse(name):
     assert (again.layers, again.digest) == (network.layers, network.digest)
 
 
-def test_a_dense_convolution_behind_the_first_needs_the_third_schema_and_no_late_field():
+def test_a_dense_convolution_behind_the_first_needs_the_third_schema_and_no_optional_field():
     rows = (("conv", 4, 3, 2, True, 0, False), ("conv", 5, 3, 1, True, 1, False))
     data = encode_network(toy(rows))
     tensors, metadata = decode(data)
@@ -204,7 +204,7 @@ def test_a_dense_convolution_behind_the_first_needs_the_third_schema_and_no_late
     assert encode_network(decode_network(tensors, metadata)) == data
 
 
-LATE_LAYERS = [
+OPTIONAL_OF_LAYERS = [
     (FIELD, field("activation", "swish")),
     (FIELD, field("activation", 1)),
     (FIELD, field("activation", ["relu"])),
@@ -218,8 +218,8 @@ LATE_LAYERS = [
 ]
 
 
-@each(("fact", "change"), LATE_LAYERS)
-def test_each_broken_late_field_of_a_layer_is_refused_for_what_is_wrong(fact, change):
+@each(("fact", "change"), OPTIONAL_OF_LAYERS)
+def test_each_broken_optional_field_of_a_layer_is_refused_for_what_is_wrong(fact, change):
     refused(edited(change, replace(make_network(), input=ROTATED[0])), fact)
 
 

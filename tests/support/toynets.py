@@ -102,9 +102,9 @@ def layers(rows, spec) -> tuple[Layer, ...]:
             out = [(side + 1) // 2 for side in out]
         out = {"squeeze": (1, 1), "excite": made and made[-1].in_hw}.get(kind, out)
         name = f"{len(made)}.{kind}"
-        late = {"activation": activation, "shortcut": "shortcut" in more, "max_pool": "max_pool" in more}
+        optional = {"activation": activation, "shortcut": "shortcut" in more, "max_pool": "max_pool" in more}
         geometry = cin, cout, kernel, stride, tuple(hw), tuple(out)
-        made.append(Layer(name, kind, *geometry, relu6, block, residual, **late))
+        made.append(Layer(name, kind, *geometry, relu6, block, residual, **optional))
         cin, hw = cout, out
     return tuple(made)
 
