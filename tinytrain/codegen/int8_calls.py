@@ -13,7 +13,8 @@ def _sum(line: Line) -> str:
 
 
 def _widen(line: Line) -> str:
-    if line.at(3) != "0" or not (line.call.args[2] == 1).all():
+    _, _, scale, zero = line.call.args
+    if zero or (scale != 1).any():
         raise ProgramError("no values of codes but whole numbers in C")
     return f"tt_widen_codes({line.at(0)}, {line.at(1)}, {line.size(0)})"
 
