@@ -76,7 +76,8 @@ class HeadFitting:
         copies[order] = sketches.copies(self.labels[order])
         if copies.any():
             rows = self.array("left out (before)")
-            every, heads = recognised(rows), self._fitted("head before", "embed", 0)
+            every = recognised(rows)
+            heads = self._fitted("head before", "embed", 0)  # without `copies`; writes `rows` anew
             fewer = feigned(every, recognised(rows))
         self.repeats = Repeats(copies, fewer, fewer + sketches.repeated())
         return heads[0], heads[1] or heads[0]
