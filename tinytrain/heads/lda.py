@@ -187,7 +187,6 @@ class Slda(Lda):
     """
 
     name, head = "slda", CovarianceHead
-    shrinkage = 0.7
     sees_every_view = False
     buffers = ScatterMethod.buffers
 
