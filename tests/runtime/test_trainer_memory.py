@@ -19,7 +19,7 @@ from tinytrain.runtime.bind import parts_of
 from tinytrain.runtime.trainer import Trainer
 
 EVERY = [(p, m) for p in POLICIES for m in (24_000, 40_000, 10**6) if POLICIES[p].shrinks or m == 10**6]
-PLANS = pytest.mark.parametrize("policy, memory", quick(EVERY, range(0, len(EVERY), 2)))  # each policy once
+PLANS = pytest.mark.parametrize("policy, memory", quick(EVERY, range(0, len(EVERY), 2)))  # every policy
 STEPS = 6
 TRAINING = [name for name, policy in POLICIES.items() if policy.trains]
 

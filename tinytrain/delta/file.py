@@ -2,10 +2,10 @@
 
 Tensors are ``<layer>.<weight|bias>.channels`` (int32) with ``<layer>.<weight|bias>.values``, for weights
 of some input channels alone ``<layer>.weight.inputs`` (int32), ``head.<name>`` for each tensor that
-the method of the head declares (`HeadMethod.tensors`), and those of a replay memory (`delta.replay`), which
-not every delta has; metadata holds kind, schema, digest and name of the
-backbone, classes, head and report (JSON). A changed byte is noticed by the checksum that
-`tinytrain.base.safetensors` adds; deltas from before there was one are still read.
+the method of the head declares (`HeadMethod.tensors`), and those of a replay memory (`delta.kept_features`),
+which not every delta has; metadata holds kind, schema, digest and name of the backbone, classes, head and
+report (JSON). A changed byte is noticed by the checksum that `tinytrain.base.safetensors` adds; deltas from
+before there was one are still read.
 
 Layers are numbered as in `Network.all_layers`: lite residual modules lie behind the layers of the backbone,
 and a reader that does not know them refuses the number.

@@ -25,10 +25,9 @@ def adapt(
 
     `policy` is a name, a `Policy`, or a `Plan`, which is obeyed and whose budget is the default one; or a
     `Planner` of these images, whose budget counts. `device` (default: this computer) is what it runs on.
-    The result is `report.delta`; ``report.to_json()`` is what
-    the command line prints.
-    `report.guard` says whether the adaptation was kept. If it was not, the delta holds cosine prototypes
-    for the network as it was, and nothing else; `force` keeps all that can be kept.
+    The result is `report.delta`; ``report.to_json()`` is what the command line prints. `report.guard` says
+    whether the adaptation was kept. If it was not, the delta holds cosine prototypes for the network as it
+    was, and nothing else; `force` keeps all that can be kept.
     Raises BudgetError if nothing fits, InputError for an unsuitable network, plan or images, UsageError for
     an unknown policy, AdaptationRefusedError if even the network as it is gives NaN or infinity.
     """

@@ -25,7 +25,7 @@ class Task:
         return replace(self, embeddings=self.embeddings[chosen], labels=self.labels[chosen])
 
     def support(self, who: str) -> Support:
-        """In batches that share their memory, as a session hands them out. `who` must not write to them."""
+        """In batches that share their memory, as in an adaptation. `who` must not write to them."""
 
         def batches():
             room = np.empty((BATCH, self.embeddings.shape[1]), np.float32)

@@ -21,7 +21,7 @@ def _full(network, scores, budget, task, fraction) -> Recipe:
 
 
 def _transductive(network, scores, budget, task, fraction) -> Recipe:
-    """Also for confident predictions on unlabelled queries, which no other policy needs during training.
+    """As `_full`, and also for confident answers to the queries: no other policy looks at these in training.
 
     The loss is the cross-entropy of the labelled images plus the mean Shannon entropy of the predictions for
     the queries, with equal weights. It is a baseline of TinyTrain's main table (averages over nine sets in

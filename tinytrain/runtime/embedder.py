@@ -28,7 +28,8 @@ class Embedder:
 
     `precision` is by default that of the delta, or "float32". `features` are the input of the block of layer
     `cut`, by default the last one. `arena` is the bytes that it works in. Threads that share an embedder take
-    turns at it, and forked processes can go on with it. Raises InputError for a delta of another backbone.
+    turns at `embed`, and forked processes can go on with it. Raises InputError for a delta of another
+    backbone.
     """
 
     _all: ClassVar[weakref.WeakSet] = weakref.WeakSet()
