@@ -62,7 +62,7 @@ class BoundUnit:
         """The image (height, width, channels) uint8 that `augment` changes from now on, or none."""
         self._rows.image = image
 
-    def augment(self, kernels, augmentation: Augmentation | None) -> None:
+    def augment(self, augmentation: Augmentation | None) -> None:
         """`augmented` becomes a copy of the image that is shown, changed as `augmentation` says.
 
         Without `augmented`, rows are changed so from now on.
@@ -73,4 +73,4 @@ class BoundUnit:
         elif augmentation is None:
             np.copyto(self.augmented, image)
         else:
-            kernels.augment(self.augmented, image, *augmentation.arguments())
+            self._rows.kernels.augment(self.augmented, image, *augmentation.arguments())

@@ -93,7 +93,7 @@ class Embedder:
     def features(self, image: np.ndarray, augmentation: Augmentation | None = None) -> np.ndarray:
         """Features of an image (height, width, channels) uint8; valid until the next call."""
         self.unit.show(image)
-        self.unit.augment(self.kernels, augmentation)
+        self.unit.augment(augmentation)
         if ("prefix", 1) in self.unit.segments:
             run(self.unit.segments["prefix", 1][0])
         return self.unit.frozen

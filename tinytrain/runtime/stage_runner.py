@@ -254,7 +254,7 @@ class Runner:
 
     def _augment(self, node: Augment) -> Action:
         def augment(work: Work) -> None:
-            work.unit.augment(self.kernels, self.source.augmentation(*work.items[0]))
+            work.unit.augment(self.source.augmentation(*work.items[0]))
 
         return augment
 
