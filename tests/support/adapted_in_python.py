@@ -14,8 +14,7 @@ from tinytrain.codegen.device import for_one_core
 from tinytrain.delta.file import encode_delta
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.guard.guard import Evidence, judge
-from tinytrain.guard.suspects import margins
-from tinytrain.heads.leave_one_out import CHANCE
+from tinytrain.heads.leave_one_out import CHANCE, margins
 from tinytrain.plan.budget import TaskShape
 from tinytrain.planner.planner import Planner
 from tinytrain.runtime import host_calls

@@ -13,8 +13,8 @@ import numpy as np
 
 from tinytrain.base.units import finite_or_none
 from tinytrain.guard.estimate import LeftOut, left_out
-from tinytrain.guard.suspects import MISLABELLED, Suspect, chance, find_suspects, margins
-from tinytrain.heads.leave_one_out import LIKE
+from tinytrain.guard.suspects import MISLABELLED, Suspect, chance, find_suspects
+from tinytrain.heads.leave_one_out import LIKE, margins
 from tinytrain.heads.repeats import Repeats
 
 WORST_FRACTION = 0.1  # of the support images: those that fit their class worst

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from tinytrain.heads.leave_one_out import CHANCE, LIKE, NEAR, OTHER, OWN
+from tinytrain.heads.leave_one_out import CHANCE, LIKE, NEAR, margins
 
 MISLABELLED, OFF_TOPIC = "mislabelled", "off-topic"
 # Limits in units of the chance similarity of images:
@@ -29,11 +29,6 @@ class Suspect:
 
     def to_json(self) -> dict:
         return asdict(self)
-
-
-def margins(rows: np.ndarray) -> np.ndarray:
-    """(n,): how much closer each image is to its class than to any other; NaN if it is the only one of it."""
-    return rows[:, OWN] - rows[:, OTHER]
 
 
 def chance(rows: np.ndarray) -> float:

@@ -50,10 +50,15 @@ def measure(rows, embeddings, labels, means, images, centred) -> None:
         row[NEAR] = _cosine(e, others)
 
 
+def margins(rows: np.ndarray) -> np.ndarray:
+    """(n,): how much closer each image is to its class than to any other; NaN if it is the only one of it."""
+    return rows[:, OWN] - rows[:, OTHER]
+
+
 def recognised(rows: np.ndarray) -> np.ndarray:
     """(n,): 1 for an image that is closer to its class than to any other, else 0; nan if that is unknown."""
-    margins = rows[:, OWN] - rows[:, OTHER]
-    return np.where(np.isnan(margins), np.nan, margins > 0)
+    found = margins(rows)
+    return np.where(np.isnan(found), np.nan, found > 0)
 
 
 def macs(n: int, batch: int, way: int, size: int) -> int:

@@ -11,8 +11,8 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.guard.estimate import Estimate, LeftOut, cross_validated, folded, left_out
-from tinytrain.guard.suspects import MISLABELLED, Suspect, find_suspects, margins
-from tinytrain.heads.leave_one_out import COLUMNS, LIKE, measure, recognised
+from tinytrain.guard.suspects import MISLABELLED, Suspect, find_suspects
+from tinytrain.heads.leave_one_out import COLUMNS, LIKE, margins, measure, recognised
 from tinytrain.heads.repeats import Repeats, Sketches, feigned
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
