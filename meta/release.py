@@ -28,7 +28,7 @@ from tinytrain.meta.bench.sampler import Entry
 from tinytrain.meta.bench.statistics import Interval, mean_interval
 from tinytrain.network.file import load_network, save_network
 from tinytrain.network.network import Network
-from tinytrain.runtime.calibrate import calibrated
+from tinytrain.runtime.calibrate import calibrated_network
 
 TEACHER = "mcunet-5fps"
 STAGES = (
@@ -125,7 +125,7 @@ def ship(work: Path, out: Path, packs, episodes: int) -> None:
             raise StorageError("write-failed", f"{folder} is no folder; create it first")
     stages = [run_stage(kind, recipe, options, work) for kind, recipe, options in STAGES]
     network = replace(load_network(work / f"{STAGES[-1][1]}.safetensors"), name=out.stem)
-    network = calibrated(network, calibration_images())
+    network = calibrated_network(network, calibration_images())
     save_network(network, out)
     found = judge(network, packs, episodes)
     text = card(network, out.read_bytes(), stages, found, episodes)

@@ -31,7 +31,7 @@ from tinytrain.meta.studies.study import (
 )
 from tinytrain.network.network import Network
 from tinytrain.pipeline.check import embed
-from tinytrain.runtime.calibrate import calibrated
+from tinytrain.runtime.calibrate import calibrated_network
 from tinytrain.runtime.device import Device
 from tinytrain.runtime.embedder import Embedder
 
@@ -42,8 +42,8 @@ FORMS = ("own", "calibrated", "whole")
 def forms(network: Network) -> dict[str, Embedder]:
     images = calibration_images().held(network.input.shape)
     found = {"own": network} if network.quantisation else {}
-    found["calibrated"] = calibrated(network, images)
-    found["whole"] = calibrated(network, images, kept=(1.0,))
+    found["calibrated"] = calibrated_network(network, images)
+    found["whole"] = calibrated_network(network, images, kept=(1.0,))
     return {name: Embedder(each, precision="int8") for name, each in found.items()}
 
 

@@ -18,7 +18,7 @@ from tinytrain.meta.training.recipe import load_recipe
 from tinytrain.network.file import encode_network
 from tinytrain.network.quantisation import int8_obstacle
 from tinytrain.pipeline.adapt import adapt
-from tinytrain.runtime.calibrate import calibrated
+from tinytrain.runtime.calibrate import calibrated_network
 from tinytrain.runtime.predict import Predictor
 
 STAGES = {"shipped-pretrain": "pretrain", "shipped-meta": "meta-train", "shipped-tasks": "meta-train"}
@@ -73,7 +73,7 @@ def test_a_shipped_network_can_run_in_int8(name):
 
 @pytest.mark.slow
 def test_the_codes_of_the_shipped_network_are_those_that_calibration_finds(shipped):
-    again = calibrated(replace(shipped, quantisation=None), calibration_images()).quantisation
+    again = calibrated_network(replace(shipped, quantisation=None), calibration_images()).quantisation
     for ours, found in zip(shipped.quantisation.outputs, again.outputs, strict=True):
         # Other processors sum in another order.
         assert ours.scale == pytest.approx(found.scale, rel=0.01) and abs(ours.zero - found.zero) <= 1

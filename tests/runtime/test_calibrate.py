@@ -16,7 +16,7 @@ from tinytrain.network.file import load_network, save_network
 from tinytrain.network.network import quantised
 from tinytrain.network.quantisation import int8_obstacle
 from tinytrain.network.validation import check_network
-from tinytrain.runtime.calibrate import FloatPass, best_ends, calibrated
+from tinytrain.runtime.calibrate import FloatPass, best_ends, calibrated_network
 
 
 def pictures(network, count=6) -> Images:
@@ -27,7 +27,7 @@ def pictures(network, count=6) -> Images:
 @pytest.mark.parametrize("name", ["blocks", "headed"])
 def test_a_calibrated_network_embeds_in_int8_as_in_float32(name):
     network = quantised(toy(name))
-    found = calibrated(network, pictures(network))
+    found = calibrated_network(network, pictures(network))
     check_network(found)
     assert found.digest == network.digest and int8_obstacle(found) is None
     drawn, oracle = images_of(network.input.shape, 6), Integers(found)
@@ -45,7 +45,7 @@ def test_relu6_keeps_its_range_unless_its_values_stay_clearly_below():
             scales=(network.scales[0] * np.float32(factor), *network.scales[1:]),
             biases=(network.biases[0] * np.float32(factor), *network.biases[1:]),
         )
-        codes = calibrated(scaled, pictures(scaled)).quantisation.outputs[0]
+        codes = calibrated_network(scaled, pictures(scaled)).quantisation.outputs[0]
         assert codes.zero == -128 and (codes.scale == 6 / 255 if fits else codes.scale < 1 / 255)
 
 
@@ -60,7 +60,7 @@ def test_the_measured_values_are_those_of_the_oracle():
 
 def test_the_same_images_give_the_same_codes():
     network = quantised(toy("headed"))
-    first, second = (calibrated(network, pictures(network)).quantisation for _ in range(2))
+    first, second = (calibrated_network(network, pictures(network)).quantisation for _ in range(2))
     assert first == second
 
 
@@ -74,13 +74,13 @@ def test_a_rare_value_far_away_is_cut_off_and_a_full_range_is_not():
 @pytest.mark.parametrize("name", ["residual", "excited"])
 def test_a_network_that_cannot_run_in_int8_is_refused(name):
     with pytest.raises(InputError, match="unsupported"):
-        calibrated(quantised(toy(name)), pictures(toy(name)))
+        calibrated_network(quantised(toy(name)), pictures(toy(name)))
 
 
 def test_no_images_are_refused():
     network = quantised(toy("headed"))
     with pytest.raises(InputError, match="too-few-images"):
-        calibrated(network, pictures(network, 0))
+        calibrated_network(network, pictures(network, 0))
 
 
 @pytest.mark.parametrize("floats", [False, True])

@@ -25,7 +25,7 @@ CLEARLY = 0.95  # of 6: ReLU6 keeps its own range unless it needs less
 EMPTY = 1e-3  # the range of a layer that gives nothing but 0
 
 
-def calibrated(
+def calibrated_network(
     network: Network,
     images: Images,
     progress: Callable[[int, int], None] = lambda done, total: None,

@@ -31,7 +31,7 @@ def run(arguments) -> None:
     from tinytrain.datasets.calibration import calibration_images, images_from
     from tinytrain.network.file import save_network
     from tinytrain.network.network import quantised
-    from tinytrain.runtime.calibrate import calibrated
+    from tinytrain.runtime.calibrate import calibrated_network
 
     check_network_output(arguments.out, needed=(arguments.network,))
     network = open_backbone(arguments.network)
@@ -40,7 +40,7 @@ def run(arguments) -> None:
     if arguments.data:
         images = images_from(open_dataset(arguments.data), arguments.images)
     with ProgressLine() as progress:
-        found = calibrated(
+        found = calibrated_network(
             quantised(network) if rounded else network,
             images,
             lambda done, total: progress("images measured", done, total, None),
