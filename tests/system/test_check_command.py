@@ -83,6 +83,15 @@ def test_with_adapt_the_estimate_is_that_of_real_adaptations(tt):
     assert code == 0 and (e["network"], e["folds"], e["n"]) == ("adapted", 3, 18)
 
 
+def test_with_adapt_every_image_is_judged_also_one_that_is_there_twice(tt, place):
+    shutil.copytree(place / "few", place / "copies")
+    for k in range(3):
+        shutil.copy(place / f"few/ant/0-{k}.png", place / f"copies/ant/copy-{k}.png")
+    code, out, _ = tt("check", "copies", "--adapt", "--policy", "none", "--budget", "4MB", "--json")
+    facts = json.loads(out)
+    assert code == 0 and facts["estimate"]["n"] == 21 and len(facts["duplicates"]) == 3
+
+
 @pytest.mark.parametrize(
     "more, what",
     [

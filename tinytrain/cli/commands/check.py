@@ -48,9 +48,8 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from functools import partial
 
-    from tinytrain.api.outlook import check
     from tinytrain.base.progress import ProgressLine
-    from tinytrain.pipeline.check import with_adaptations
+    from tinytrain.pipeline.check import check, with_adaptations
     from tinytrain.runtime.device import Device
 
     unused = ("queries", "replay") if arguments.adapt else ("queries", "replay", *TRAINING)
@@ -67,7 +66,8 @@ def run(arguments) -> None:
         device = Device(threads=arguments.threads, progress=progress)
         found = check(network, episode, arguments.seed, device)
         if arguments.adapt:
-            from tinytrain.api.adapt import adapt
+            # Not that of `tinytrain`, which leaves out queries that are copies: every image is judged.
+            from tinytrain.pipeline.adapt import adapt
 
             budget, seed = episodes.budget_of(arguments), arguments.seed
             adapted = partial(adapt, network, budget=budget, policy=policy, seed=seed, device=device)
