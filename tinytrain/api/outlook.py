@@ -13,7 +13,6 @@ from tinytrain.pipeline import check as checking
 from tinytrain.pipeline.planned import Planned, planned
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.plan import Plan
-from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
 from tinytrain.runtime.device import Device
 
@@ -22,7 +21,7 @@ def make_plan(
     network: str | os.PathLike | Network | None,
     episode: str | os.PathLike | Episode | Dataset | Drawn,
     budget: str | int | Budget | None = None,
-    policy: str | Policy | Planner = "tinytrain",
+    policy: str | Policy = "tinytrain",
     seed: int = 0,
     device: Device | None = None,
     head: str | None = None,

@@ -77,6 +77,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from tinytrain.base.files import write_bytes
     from tinytrain.base.progress import ProgressLine
+    from tinytrain.episode.input_facts import file_lines
 
     going_on.check_arguments(arguments)
     render = _renderer(arguments.report)
@@ -89,15 +90,14 @@ def run(arguments) -> None:
     with episodes.naming_tiers(arguments), ProgressLine() as progress:
         if source:
             report, planner = source.adapted(arguments, episodes.budget_of(arguments), progress), None
-            opened = episodes.Opened(report.episode, [])
         else:
-            report, planner, opened = _adapted(arguments, plan or episodes.policy_of(arguments), progress)
+            report, planner = _adapted(arguments, plan or episodes.policy_of(arguments), progress)
     result, kept = report.to_json(arguments.words), report.guard.accepted
     written = _write(arguments, report, kept, source.place if source else None)
     if arguments.report:
         write_bytes(arguments.report, render(result, report.thumbnails()).encode())
     if arguments.json:
-        _notices(arguments, [*dict.fromkeys([*result["warnings"], *opened.warnings])], written, kept)
+        _notices(arguments, result["warnings"] + file_lines(report.episode), written, kept)
     if arguments.verbose and planner and not plan:
         planner = planner.of(report.plan.task, report.plan.budget)
         result = {**result, "advice": planner.advice(report.scores)}
@@ -119,7 +119,7 @@ def _renderer(path: str | None):
 
 
 def _adapted(arguments, policy, progress):
-    """The report of an adaptation to what the options say, its planner, and its images."""
+    """The report of an adaptation to what the options say, and its planner."""
     from tinytrain.api.adapt import adapt
     from tinytrain.runtime.device import Device
 
@@ -129,8 +129,7 @@ def _adapted(arguments, policy, progress):
     planner = episodes.planner_of(arguments, network, policy, drawn)
     device = Device(threads=arguments.threads, progress=progress)
     report = adapt(network, drawn, None, planner, arguments.seed, device, arguments.force)
-    opened = episodes.Opened.of(arguments, policy, report.episode)
-    return report.with_warnings(*opened.others), planner, opened
+    return report.with_warnings(*episodes.warnings(arguments, policy, report.episode)), planner
 
 
 def _write(arguments, report, kept: bool, place_before):

@@ -162,36 +162,25 @@ def naming_tiers(arguments) -> Iterator[None]:
 
 
 class Opened(NamedTuple):
-    """The images of an adaptation, decoded. `others` are the warnings that are not about their files."""
+    """The images of an adaptation, decoded, and warnings about them."""
 
     episode: object
-    others: list[str]
-
-    @classmethod
-    def of(cls, arguments, policy, episode) -> "Opened":
-        """`episode` is what the options say; `policy` may be a plan."""
-        from tinytrain.plan.plan import Plan
-
-        limits = [] if isinstance(policy, Plan) else _unlimited(arguments, policy)
-        return cls(episode, limits + _too_few(arguments, episode))
-
-    @property
-    def warnings(self) -> list[str]:
-        from tinytrain.episode.input_facts import file_lines
-
-        return self.others + file_lines(self.episode)
+    warnings: list[str]
 
 
 def open_episode(arguments, network, policy, progress, within_budget: bool = True) -> Opened:
-    """The episode of the options, with its images decoded, and warnings about them.
+    """The episode of the options; nothing is adapted to it yet.
 
     `policy` may be a plan. With `within_budget`, raises BudgetError for an infeasible budget before any image
     is decoded.
     """
+    from tinytrain.episode.input_facts import file_lines
+
     drawn = draw(arguments, policy)
     if within_budget:
         planner_of(arguments, network, policy, drawn).probe()
-    return Opened.of(arguments, policy, drawn.decoded(network.input.shape, progress))
+    episode = drawn.decoded(network.input.shape, progress)
+    return Opened(episode, warnings(arguments, policy, episode) + file_lines(episode))
 
 
 def planner_of(arguments, network, policy, drawn):
@@ -253,6 +242,14 @@ def _from_folder(arguments, least: int, dataset):
         least_classes=least,
     )
     return replace(found, replay=arguments.replay)
+
+
+def warnings(arguments, policy, episode) -> list[str]:
+    """Warnings about the options for this `episode`, none about its files; `policy` may be a plan."""
+    from tinytrain.plan.plan import Plan
+
+    limits = [] if isinstance(policy, Plan) else _unlimited(arguments, policy)
+    return limits + _too_few(arguments, episode)
 
 
 def _unlimited(arguments, policy) -> list[str]:

@@ -79,8 +79,8 @@ class Source(NamedTuple):
             refuse_other_kinds(arguments.folder, "images")
             images = folder_dataset(arguments.folder, arguments.flip)
         device = Device(threads=arguments.threads, progress=progress)
-        named = self.network, self.delta, images, None
-        return adapt_again(*named, budget, arguments.seed, arguments.force, device)
+        options = {"budget": budget, "seed": arguments.seed, "force": arguments.force, "device": device}
+        return adapt_again(self.network, self.delta, images, **options)
 
 
 def _check_extension(arguments) -> None:

@@ -47,6 +47,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from tinytrain.api.outlook import make_plan
     from tinytrain.base.progress import ProgressLine
+    from tinytrain.episode.input_facts import file_lines
     from tinytrain.plan.plan import save_plan
     from tinytrain.runtime.device import Device
 
@@ -54,10 +55,9 @@ def run(arguments) -> None:
         arguments.out, needed=(backbone_file(arguments.backbone), episodes.searched_file(arguments))
     )
     policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone)
-    drawn = episodes.draw(arguments, policy)
-    planner = episodes.planner_of(arguments, network, policy, drawn)
+    drawn, budget = episodes.draw(arguments, policy), episodes.budget_of(arguments)
     with episodes.naming_tiers(arguments), ProgressLine() as progress:
-        found = make_plan(network, drawn, None, planner, arguments.seed, Device(progress=progress))
+        found = make_plan(network, drawn, budget, policy, arguments.seed, Device(progress=progress))
     result = found.to_json()
     if arguments.program:
         from tinytrain.program.listing import listing
@@ -65,7 +65,7 @@ def run(arguments) -> None:
         result["program"] = listing(found.program)
     if arguments.out:
         save_plan(arguments.out, found.plan)
-    result["warnings"] = episodes.Opened.of(arguments, policy, found.episode).warnings
+    result["warnings"] = episodes.warnings(arguments, policy, found.episode) + file_lines(found.episode)
     if arguments.json or arguments.program:
         say(*result["warnings"])
     print_result(result, _text(arguments, result), arguments.json)
