@@ -45,8 +45,8 @@ class Planner:
 
     `policy` is a name or a `Policy`. A `Plan` in its place is checked and obeyed; `budget` is then its own by
     default. `programs` is what another planner of this network and task has compiled. Raises UsageError for
-    what is no budget, and for an unknown policy, and what `Plan.check` raises. Nothing is compiled before a
-    method is called.
+    what is no budget, for an unknown policy, and for a plan in int8 that this network cannot follow; and what
+    `Plan.check` raises. Nothing is compiled before a method is called.
     """
 
     def __init__(
@@ -221,12 +221,15 @@ class Planner:
 
         Raises UsageError ``unsupported`` if the budget says int8 and that is not possible.
         """
-        if self.given or self.budget.precision == "float32":
-            return self.given.recipe.precision if self.given else "float32"
-        recipe = self._recipe(self.unmeasured(), 1.0, None, "int8")
-        if self.budget.precision == "int8":
+        if self.given:
+            return self.given.recipe.precision
+        wanted, guess = self.budget.precision, self.unmeasured()
+        if wanted == "float32":
+            return wanted
+        recipe = self._recipe(guess, 1.0, precision="int8")
+        if wanted == "int8":
             self._check_int8(recipe)
-        elif self._int8_obstacle(recipe) or self._fits(self._recipe(self.unmeasured(), 1.0, None, "float32")):
+        elif self._int8_obstacle(recipe) or self._fits(self._recipe(guess, 1.0, precision="float32")):
             return "float32"
         return "int8"
 
