@@ -72,10 +72,10 @@ def complete(request, tmp_path_factory):
     (place / "with photos" / "photos").mkdir()
     (place / "with photos" / "my net.safetensors").touch()
 
-    def run(*words):
+    def run(*words, program=INSTALLED):
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(place / "with photos")
-            return {word.rstrip("/") for word in SHELLS[shell](script, INSTALLED, *words)}
+            return {word.rstrip("/") for word in SHELLS[shell](script, program, *words)}
 
     return run
 
@@ -111,6 +111,13 @@ def test_files_and_folders_are_completed_where_they_are_taken(complete):
     assert complete("adapt", "--shots", "") == set()
 
 
+def test_where_an_older_version_answers_with_its_script_nothing_is_completed(complete, tmp_path):
+    older = tmp_path / "tinytrain"
+    older.write_text("#!/bin/sh\necho '# Completion of tinytrain'\necho adapt\n")
+    older.chmod(0o755)
+    assert complete("", program=str(older)) == set()
+
+
 def test_a_value_after_an_equals_sign_is_completed_in_bash(tmp_path):
     (tmp_path / "script").write_text(SCRIPTS["bash"])
     assert in_bash(tmp_path / "script", INSTALLED, "adapt", "--policy", "=", "trad") == ["trady"]
@@ -128,6 +135,15 @@ def arguments(parser):
 def test_every_list_of_names_completes_an_argument():
     taken = {action.dest for name in COMMANDS for action in arguments(parser_of(name)[0])}
     assert COMPLETED.keys() <= taken and all(map(names_of, COMPLETED))
+
+
+def test_only_names_of_data_need_numpy():
+    code = (
+        "import sys; from tinytrain.cli.commands.completion import NAMES, names_of\n"
+        "for argument in NAMES.keys() - {'data', 'sets'}: names_of(argument)\n"
+        "sys.exit('numpy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_what_no_command_line_begins_with_is_completed_by_nothing():

@@ -2,7 +2,8 @@
 
 The script runs this command again, with the words up to the cursor in a variable, one a line. It answers with
 the kind of path that may come (``-f`` a file, ``-d`` a folder, ``-`` none), and with the words that may come,
-each with what it does if the shell shows that. So names are completed that this installation knows.
+each with what it does if the shell shows that. So names are completed that this installation knows. What does
+not begin with a kind is no answer: version 0.2 prints a script of its own.
 """
 
 import argparse
@@ -30,6 +31,7 @@ _tinytrain() {
     local IFS=$'\\n'
     local -x _TINYTRAIN_WORDS="${COMP_WORDS[*]:1:COMP_CWORD}$IFS"
     local found=($("$1" completion bash 2>/dev/null))
+    [[ ${found[0]} == -* ]] || return 0
     COMPREPLY=("${found[@]:1}")
     if [[ ${found[0]} == -[fd] ]]; then
         compopt -o filenames 2>/dev/null
@@ -45,6 +47,7 @@ _tinytrain() {
     local -a found
     found=("${(@f)$(_TINYTRAIN_WORDS="${(F)words[2,CURRENT]}"$'\\n' $words[1] completion zsh 2>/dev/null)}")
     local kind=$found[1]
+    [[ $kind == -* ]] || return 0
     shift found
     (( $#found )) && _describe 'tinytrain' found
     case $kind in
@@ -60,6 +63,7 @@ function __tinytrain
     set -l words (commandline -opc) (commandline -ct)
     set -lx _TINYTRAIN_WORDS (string join \\n -- $words[2..-1] | string collect -N)
     set -l found ($words[1] completion fish 2>/dev/null)
+    string match -q -- '-*' "$found[1]"; or return 0
     printf '%s\\n' $found[2..-1]
     switch "$found[1]"
         case -f
@@ -79,7 +83,7 @@ PATHS = {
     **dict.fromkeys(("DIR", "STORE"), FOLDERS),
 }
 ALSO_FILES = ("policy", "head", "data")
-# An argument by its name in the code -> where the names stand that it takes.
+# An argument by its name in the code -> where its names stand, in a module or a folder of files.
 NAMES = {
     **dict.fromkeys(("backbone", "network", "teacher"), "backbones.catalogue:NAMES"),
     "name": "backbones.catalogue:TIERS backbones.catalogue:PUBLISHED",
@@ -88,8 +92,8 @@ NAMES = {
     "board": "firmware_sim.boards.board:load_boards",
     "data": "datasets:DOMAINS datasets:PACKS",
     "sets": "datasets:TARGETS",
-    "recipe": "meta.training.recipe:FOLDER",
-    "matrix": "meta.bench.matrix:FOLDER",
+    "recipe": "meta.training:recipes",
+    "matrix": "meta.bench:matrices",
 }
 
 
@@ -134,8 +138,8 @@ def _following(words: list[str], option: bool) -> tuple[str, dict[str, str]]:
     if option:
         options = [(name, action) for action in parser._actions for name in action.option_strings]
         return NONE, {name: _text(parser, action) for name, action in options}
-    for action in _inner(parser):
-        return NONE, {choice.dest: choice.help for choice in action._choices_actions}
+    if inner := _inner(parser):
+        return NONE, {choice.dest: choice.help for choice in inner[0]._choices_actions}
     return _values([action for action in parser._actions if not action.option_strings])
 
 
@@ -169,8 +173,9 @@ def names_of(argument: str) -> list[str]:
     found = []
     for place in NAMES.get(argument, "").split():
         module, name = place.split(":")
-        value = getattr(import_module(f"tinytrain.{module}"), name)
-        if isinstance(value, Path):  # a folder of files; those with a point are no matrices
-            value = sorted(path.stem for path in value.glob("*.yaml") if "." not in path.stem)
+        package = import_module(f"tinytrain.{module}")
+        if (value := getattr(package, name, None)) is None:
+            files = Path(package.__file__).with_name(name).glob("*.yaml")
+            value = sorted(path.stem for path in files if "." not in path.stem)  # NAME.rates is no matrix
         found += [getattr(one, "name", one) for one in (value() if callable(value) else value)]
     return found
