@@ -314,6 +314,9 @@ def test_results_say_image_and_for_one_version_more_picture(judged, place, tmp_p
     )
     out = json.loads(capsys.readouterr().out)
     assert out["pictures"] == out["images"] == 2
+    assert tt("data", "check", tmp_path, "--json") == 3
+    sets = json.loads(capsys.readouterr().out)["sets"]
+    assert sets and all(row["pictures_expected"] == row["images_expected"] > 0 for row in sets)
 
 
 def test_eval_refuses_what_has_no_class(judged, place, tmp_path):
