@@ -27,9 +27,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return "\n".join(indent + line for line in lines)
 
     def _get_help_string(self, action: argparse.Action) -> str:
-        usual = action.default not in (None, False, argparse.SUPPRESS) and not isinstance(
-            action.default, list
-        )
+        usual = not isinstance(action.default, bool | list | None) and action.default != argparse.SUPPRESS
         tell = usual and action.option_strings and "default" not in action.help
         return action.help + ("; default: %(default)s" if tell else "")
 

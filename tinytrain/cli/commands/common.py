@@ -32,7 +32,7 @@ def add_action(actions, name: str, summary: str, examples: str, **options):
 def add_number(
     parser, option: str, least: int, text: str, default: int | None = None, metavar: str = "N"
 ) -> None:
-    """An option for a whole number of at least `least`; its help says what `text` does, and the default."""
+    """An option for a whole number of at least `least`; its help is `text` and the default."""
     parser.add_argument(option, type=at_least(least), default=default, metavar=metavar, help=text)
 
 

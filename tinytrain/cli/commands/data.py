@@ -80,7 +80,7 @@ def add_arguments(parser) -> None:
         add_number(parser_, "--classes", 1, "only the first N classes")
         add_number(parser_, "--per-class", 1, "images per class", per_class)
         add_number(parser_, "--size", 1, "side of an image", 128, metavar="PIXELS")
-        add_number(parser_, "--seed", 0, "seed of the random choice of images; default: 0", 0)
+        add_number(parser_, "--seed", 0, "seed of the random choice of images", 0)
         add_json(parser_)
 
 
@@ -98,7 +98,7 @@ def _add_pack(actions) -> None:
         "--raw", action="store_true", help="store pixels as they are; without it: as JPEG of quality 95"
     )
     pack.add_argument("--grey", action="store_true", help="store one channel")
-    add_number(pack, "--seed", 0, "seed of --per-class; default: 0", 0)
+    add_number(pack, "--seed", 0, "seed of --per-class", 0)
     add_json(pack)
 
 

@@ -35,8 +35,8 @@ def add_arguments(parser) -> None:
         "images per class for evaluation; default: with --shots the rest of DIR, without it a fifth if "
         "every class has 10 or more and that makes 20 images; 0 holds out none; with --data 10",
     )  # fmt: skip
-    add_number(parser, "--episode", 0, "number of the random episode of --data; default: 0", 0, metavar="K")
-    add_number(parser, "--seed", 0, "seed of all random choices; default: 0", 0)
+    add_number(parser, "--episode", 0, "number of the random episode of --data", 0, metavar="K")
+    add_number(parser, "--seed", 0, "seed of all random choices", 0)
     parser.add_argument(
         "--flip",
         action="store_true",

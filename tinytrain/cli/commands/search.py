@@ -57,7 +57,7 @@ def add_arguments(parser) -> None:
         help="fractions of the input channels of a layer; default: 1,1/2,1/4,1/8",
     )  # fmt: skip
     add_number(parser, "--samples", 100, "configurations to try", 20_000)
-    add_number(parser, "--seed", 0, "random seed; default: 0", 0)
+    add_number(parser, "--seed", 0, "random seed", 0)
     add_threads(parser)
     add_json(parser)
 
