@@ -234,7 +234,7 @@ OPTIONS = (
     option("--shots", "5,1", "comma-separated", type=numbers),
     *(o for o in task_options(queries=8, seed=27) if o[0] != "--shots"),
 )
-SETTINGS = ("policy", "way", "queries", "budget", "seed", "packs")
+SETTINGS = ("policy", "way", "queries", "budget", "seed", "packs", "burst")
 main = Study("strangers", __doc__, "tinytrain-small", TARGETS, run_job, summary, OPTIONS, SETTINGS, jobs)
 
 

@@ -103,6 +103,15 @@ def test_bursts_and_photographs_are_adapted_to_with_each_head(logged, rows, caps
     assert [line.split(" | ")[:4] for line in lines] == [["| lda", "2", "3", "2"], ["| knn", "2", "3", "2"]]
 
 
+def test_bursts_and_what_was_run_before_without_them_are_two_tables_of_one_log(logged, capsys):
+    given = ["--way", "3", "--shots", "2", "--queries", "2", "--episodes", "1", "--policy", "none"]
+    for more in ([], ["--burst", "3", "--heads", "knn"]):
+        assert study.main([*logged, "--packs", "signs,glyphs", *given, *more]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("| 2 | all | 2 |") for line in lines) == 2 * 3, "also in the second run"
+    assert sum(line.startswith("| knn | 2 | 3 | 2 |") for line in lines) == 1
+
+
 def test_what_a_burst_refuses_more_is_paired_by_episode():
     def row(pack, episode, frames, own):
         kinds = {kind: {"n": 10, "refused": n} for kind, n in (("own", own), ("same", 4), ("other", own))}
