@@ -35,7 +35,6 @@ CASES = ("a", "b", "c1", "c2")
 BOTH = "features + training"
 # Rows of adaptations: the case, and the part of an adaptation that is compared.
 ADAPTATIONS = {"c1": ("c1", "total"), "c2": ("c2", BOTH), "c2: training alone": ("c2", "training")}
-ROLES = {"c1": "PyTorch", "c2": "PyTorch"}
 AGREE = 1e-3  # largest relative difference between the sides
 NO_TORCH = "PyTorch is not installed: this engine is timed alone, all comparisons are skipped"
 
@@ -102,19 +101,19 @@ class Benchmark:
     def c(self, threads: int, wanted: list[str]) -> list[Row]:
         """Whole adaptations by the default policy, whose plan is what PyTorch trains, too."""
         program = self._adapt(threads).program
-        sides = {("ours", plan_text(program)): lambda: with_sum(self._adapt(threads).ran.seconds)}
+        ours = ("ours", plan_text(program))
+        sides = {ours: lambda: with_sum(self._adapt(threads).ran.seconds)}
         if self.reference:
             task = self.training.Task(self.network, self.episode, self.images, program)
             works = {"c1": task.plainly, "c2": lambda name: with_sum(task.cached(name))}
             sides |= {(case, name): partial(works[case], name) for case in wanted for name in self.formats}
-        times = in_turn(sides, max(3, self.repeats // 5))
-        ((_, self.parts[threads]), *_) = times.items()
-        return [
-            Row.of(name, threads, {(ROLES.get(s, s), v): t for (s, v), t in times.items() if s in of}, part)
-            for name, (case, part) in ADAPTATIONS.items()
-            if case in wanted
-            for of in [("ours", case)]
-        ]
+        times, rows = in_turn(sides, max(3, self.repeats // 5)), []
+        self.parts[threads] = times[ours]
+        for name, (case, part) in ADAPTATIONS.items():
+            if case in wanted:
+                theirs = {("PyTorch", f): times[case, f] for f in self.formats}
+                rows.append(Row.of(name, threads, {ours: times[ours]} | theirs, part))
+        return rows
 
     def run(self, cases: list[str], threads: int) -> list[Row]:
         if self.reference:
