@@ -3,12 +3,15 @@
 import json
 import sys
 import time
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
 from tinytrain.backbones.load import load_backbone
+from tinytrain.meta import pytorch
 from tinytrain.meta.pytorch import speed
+from tinytrain.meta.pytorch.our_side import Whole
 from tinytrain.meta.pytorch.timing import Row, Timing, in_turn
 from tinytrain.network.file import save_network
 from tinytrain.pipeline.toy import toy_network
@@ -19,7 +22,8 @@ NETWORK = toy_network()
 @pytest.fixture
 def no_torch(monkeypatch):
     for name in ("torch_reference", "torch_training"):
-        monkeypatch.delitem(sys.modules, f"tinytrain.meta.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"{pytorch.__name__}.{name}", raising=False)
+        monkeypatch.delattr(pytorch, name, raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
 
 
@@ -53,10 +57,12 @@ def test_with_torch_both_sides_agree_before_anything_is_timed(backbone, tmp_path
 
 def test_each_case_compares_with_its_own_work_of_the_other_side(backbone, monkeypatch, capsys):
     """A stand-in for PyTorch, whose work of case c1 lasts longer than that of c2."""
+    called = []
     passes = SimpleNamespace(
         FORMATS=("one", "two"), TorchNetwork=lambda network, name: name, set_threads=lambda n: None,
         differences=lambda *sides: {"embeddings": 0.0},
-        forward=lambda name, images: lambda: None, forward_backward=lambda *work: lambda: None,
+        forward=lambda name, images: partial(called.append, f"forward {len(images)}"),
+        forward_backward=lambda name, images, g: partial(called.append, f"backward {len(images)}"),
     )  # fmt: skip
 
     class Task:
@@ -70,8 +76,14 @@ def test_each_case_compares_with_its_own_work_of_the_other_side(backbone, monkey
             return {"features": 1.0, "training": 2.0 + (name == "one")}
 
     monkeypatch.setattr(speed, "load_torch", lambda: (passes, SimpleNamespace(Task=Task)))
+    monkeypatch.setattr(Whole, "forward", lambda self, count: called.append(f"our forward {count}"))
+    monkeypatch.setattr(Whole, "forward_backward", lambda self: called.append("our backward 25"))
     bench = speed.Benchmark(load_backbone(backbone), 1)
     rows = {row.name: row for row in bench.run(list(speed.CASES), 1)}
+    passed = ["our forward 1", "forward 1", "our forward 25", "forward 25", "our backward 25", "backward 25"]
+    assert list(dict.fromkeys(called)) == passed
+    ours, parts = [rows[name].seconds["ours"] for name in speed.ADAPTATIONS], bench.parts[1]
+    assert ours == [parts["total"], parts["features + training"], parts["training"]]
     assert rows["c1"].seconds["PyTorch"].minimum >= 0.3
     assert rows["c2"].seconds["PyTorch"].minimum == 3.0 and rows["c2"].how["PyTorch"] == "two"
     assert rows["c2: training alone"].seconds["PyTorch"].minimum == 2.0
