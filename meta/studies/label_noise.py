@@ -163,9 +163,12 @@ OPTIONS = (
     *ADAPTS,
     episodes_option(60, "per pack and case"),
     option("--pattern", "symmetric", choices=("symmetric", "pairs")),
-    option("--parts", "noise", "noise, suspects (which trains nothing), or both with a comma"),
+    option(
+        "--parts", "noise", "noise, suspects (which trains nothing), or noise,suspects",
+        choices=("noise", "suspects", "noise,suspects"), metavar="PARTS",
+    ),
     *task_options(queries=15, seed=1),
-)
+)  # fmt: skip
 SETTINGS = ("policy", "budget", *TASK)
 main = Study("label_noise", __doc__, "mcunet-5fps", PACKS, run_job, summary, OPTIONS, SETTINGS, jobs)
 

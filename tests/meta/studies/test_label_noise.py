@@ -103,3 +103,8 @@ def test_only_the_figures_are_printed_when_only_they_are_asked_for(arguments, lo
     )
     noise.main([*arguments, "--summary"])
     assert "| x | 20% | 1 | 40.0% | 25.0% | 50.0% |" in capsys.readouterr().out
+
+
+def test_a_part_that_is_none_is_a_usage_error(arguments, capsys):
+    assert noise.main([*arguments, "--parts", "outliers"]) == 2
+    assert "'outliers'" in capsys.readouterr().err
