@@ -156,7 +156,7 @@ def parser():
         *network_options("tinytrain-small-2", "leaves"),
         option("--forms", "float32@1MB,int8@1MB,int8@256KB", "with commas (default: %(default)s)"),
         option("--policy", "tinytrain"),
-        *task_options(),
+        *(o for o in task_options() if o[0] != "--queries"),
         number("--repeats", 7, "of every one (default: %(default)s)"),
         number("--steps", Recipe.steps, "(default: %(default)s)"),
         option("--threads", "1", "numbers with commas (default: %(default)s)", type=numbers),
