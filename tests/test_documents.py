@@ -46,6 +46,15 @@ def test_every_file_that_is_named_exists(path):
     assert not missing, f"{path.name} names {sorted(missing)}"
 
 
+def test_every_place_where_something_new_goes_exists():
+    """Places are told from the folder of the project on, from the package on, or beside a file of the row."""
+    _, _, page = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where things go")
+    places = set(re.findall(r"`([\w/]+(?:/|\.py|\.md))`", page.partition("\n## ")[0]))
+    folders = [ROOT / folder for folder in ("", "tinytrain", "tinytrain/heads", "tinytrain/policies")]
+    lost = {place for place in places if not any((folder / place).exists() for folder in folders)}
+    assert len(places) > 30 and not lost, f"CONTRIBUTING.md names {sorted(lost)}"
+
+
 @each("path", FIGURES, ids=name_of)
 def test_results_say_what_was_measured_and_not_how_the_work_went(path):
     assert not DIARY.findall(re.sub(r"\s+", " ", path.read_text()))

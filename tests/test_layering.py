@@ -1,6 +1,8 @@
 """Every package imports only what stands below it, lazy imports included."""
 
 import functools
+import re
+from pathlib import Path
 
 from cases import each
 from sourcetree import MODULES, imports
@@ -56,6 +58,12 @@ def test_a_package_imports_only_what_stands_below_it(package):
 def test_every_package_has_a_row_and_no_module_lies_beside_them():
     found = {package_of(module) for module in MODULES} - {"", "__main__"}
     assert found == LAYERS.keys()
+
+
+def test_the_table_of_packages_for_contributors_has_each_of_them_once():
+    page = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text().partition("| package |")[2]
+    first = (row.split(" | ")[0] for row in page.partition("\n\n")[0].splitlines()[2:])
+    assert sorted(re.findall(r"`(?:tinytrain/)?(\w+)`", " ".join(first))) == sorted(LAYERS)
 
 
 def test_modules_import_each_other_in_no_circle():
