@@ -9,6 +9,7 @@ import numpy as np
 
 from tinytrain.base.errors import InputError
 from tinytrain.datasets.dataset import Dataset, Made
+from tinytrain.datasets.folder_layout import printable
 from tinytrain.datasets.meta_dataset.listing import Row, broken, images_in, listing_of, names_in
 from tinytrain.episode.decode import fit
 
@@ -53,7 +54,7 @@ def quickdraw(root: Path) -> Dataset:
     """
     files: dict[str, str] = {}
     for name in names_in(root):
-        stem, suffix = os.path.splitext(name)
+        stem, suffix = os.path.splitext(printable(name))
         if suffix in (".npy", ".ndjson"):
             for prefix in PREFIXES:
                 stem = stem.removeprefix(prefix)

@@ -261,6 +261,10 @@ def test_names_that_are_no_utf_8_can_be_printed_and_stored(tmp_path):
     plain(tmp_path / "Final_Training" / "Images" / os.fsdecode(b"0\xff") / "00000_00000.ppm", "x")
     made = open_target("gtsrb", tmp_path)
     assert made.class_names == ("0\\xff",) and made.names[0].encode().endswith(b"0\\xff/00000_00000.ppm")
+    np.save(tmp_path / os.fsdecode(b"bat\xff.npy"), np.full((1, 784), 9, np.uint8))
+    made = open_target("quickdraw", tmp_path, "all")
+    assert made.class_names == ("bat\\xff",) and made.names[0] == "bat\\xff/000000"
+    assert (made.read(0, 28) == 9).all()
 
 
 def test_check_says_complete_of_a_whole_set_and_counts_a_lost_image(tmp_path):
