@@ -2,7 +2,7 @@
 
 No other exception, nothing slow, no memory beyond the file and 8 MB, no file opened, nothing imported or run.
 Checkpoints are read in a process of its own, of which only the answer is looked at. TINYTRAIN_FUZZ sets the
-number of mutants of each kind (default 2,000; of checkpoints a tenth, as each takes a process); every mutant
+number of mutants of each kind (default 5,000; of checkpoints a tenth, as each takes a process); every mutant
 follows from its number.
 """
 
@@ -35,7 +35,7 @@ from tinytrain.network.network import InputSpec, Layer, Network
 from tinytrain.network.quantisation import Codes, Quantisation, int8_obstacle, int8_ratios, int8_weights
 from tinytrain.network.replay import Replay
 
-MUTANTS = int(os.environ.get("TINYTRAIN_FUZZ", "2000"))
+MUTANTS = int(os.environ.get("TINYTRAIN_FUZZ", "5000"))
 SECONDS = 0.05  # of processor time for one mutant; they take about 50 us
 GROWTH = 8 * 2**20
 HARMLESS = {"builtins.id"}  # json asks for it, to notice an object that contains itself

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cases import each, quick
+from cases import each
 from toynets import WIDE, everything, recipe, toy
 from toypolicies import POLICIES
 
@@ -96,7 +96,7 @@ def test_only_bytes_that_are_left_are_spent_on_transposed_gradients():
 
 
 @pytest.mark.parametrize("name", list(POLICIES))
-@pytest.mark.parametrize("task", quick(TASKS, single=True))
+@pytest.mark.parametrize("task", TASKS)
 def test_a_plan_is_never_a_byte_over_the_budget_and_a_refusal_names_one_that_works(name, task):
     """One byte less than the named budget is refused as well."""
     with pytest.raises(BudgetError) as caught:
