@@ -77,6 +77,7 @@ def test_what_is_left_out_leaves_the_regression_on_the_others(n, monkeypatch):
 
     monkeypatch.setattr("tinytrain.heads.calibration.calibrated", calibrated)
     fitted(METHOD, x, labels, "f8", "numpy")
+    assert len(found) == n
     for i, logits in enumerate(found):
         others = np.arange(n) != i
         wanted = reference(x[others], labels[others]).predict(x[i : i + 1])[0]

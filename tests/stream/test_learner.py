@@ -18,11 +18,10 @@ from tinytrain.base.errors import InputError, StorageError
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.drift.unlabelled import UnlabelledDrift
+from tinytrain.heads.registry import HEADS
 from tinytrain.store import Store
 from tinytrain.stream import learner as learning
 from tinytrain.stream.learner import Learner
-
-HEADS = ("cosine", "lda", "slda", "ridge", "imprint")
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def delta_of(way=3, shots=5, head="cosine", seed=0, few=False):
     method, table = find_head(head), kernels.load("numpy")
     labels = np.repeat(np.arange(way, dtype=np.int32), shots)
     x = np.concatenate([images(k, shots, seed) for k in range(way)])
-    form = method.buffers_for(way, SIZE, len(x)) if few else method.buffers(way, SIZE)
+    form = method.buffers_for(way, SIZE, len(x) if few else SIZE**2)
     arrays = {b.name: b.allocate(0xFF) for b in form}
     stream = lambda: [(x, labels)]  # noqa: E731
     head = method.fit(table, arrays, Support(stream, stream, np.full(way, shots)))
