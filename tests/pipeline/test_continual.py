@@ -8,7 +8,7 @@ import pytest
 from cases import each
 from toydevices import ONE
 from toyfiles import write_images, write_network
-from toyreplay import new_images, stored
+from toyreplay import SHOTS, episode, new_images, stored
 
 import tinytrain
 from tinytrain.base.errors import BudgetError, InputError, UsageError
@@ -19,7 +19,7 @@ from tinytrain.delta.file import decode_delta, encode_delta, load_delta, save_de
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.add_classes import add_classes
 from tinytrain.pipeline.continual import continued_episode, continued_policy
-from tinytrain.pipeline.toy import toy_episode, toy_images, toy_network
+from tinytrain.pipeline.toy import toy_images, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.policies.common import Policy
@@ -27,20 +27,13 @@ from tinytrain.program.checker import check_program
 from tinytrain.program.listing import listing
 from tinytrain.runtime.predict import Predictor
 
-BUDGET, NETWORK, SHOTS = Budget(2**22), toy_network(), 4
+BUDGET, NETWORK = Budget(2**22), toy_network()
 UPDATES = (Update(6, (1, 4, 7), bias=True), Update(9, tuple(range(24)), bias=True))
 RECIPE = Recipe("test", UPDATES, ((1e-2, 1e-2),) * 2, steps=4, head="lda", views=3)
 
 
 def policy(recipe: Recipe = RECIPE) -> Policy:
     return Policy("test", lambda *_: recipe, "none", macs_limited=False)
-
-
-def episode(way: int = 4, replay: int = SHOTS):
-    """The images of class k are the same whatever the number of classes."""
-    whole = toy_episode(way=4, shots=SHOTS, queries=0)
-    support = whole.support.take(range(way * SHOTS))
-    return replace(whole, support=support, class_names=whole.class_names[:way], replay=replay)
 
 
 def adapted(way: int = 4, replay: int = SHOTS, recipe: Recipe = RECIPE):

@@ -10,7 +10,7 @@ from int8nets import toy8
 from integernet import Integers
 from toydevices import ONE
 from toyfiles import write_images
-from toyreplay import new_images, stored
+from toyreplay import SHOTS, episode, new_images, stored
 
 from tinytrain.base.errors import BudgetError
 from tinytrain.base.safetensors import decode
@@ -22,7 +22,7 @@ from tinytrain.network.replay import int8_codes, range_of, remembered_codes
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.add_classes import add_classes
 from tinytrain.pipeline.continual import continued_episode, continued_policy
-from tinytrain.pipeline.toy import toy_episode, toy_images
+from tinytrain.pipeline.toy import toy_images
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.policies.common import Policy
@@ -30,7 +30,7 @@ from tinytrain.program.checker import check_program
 from tinytrain.program.listing import listing
 from tinytrain.runtime.predict import Predictor
 
-NETWORK, SHOTS, CUT = toy8(), 4, 6
+NETWORK, CUT = toy8(), 6
 INT8, FLOAT32 = (Budget(2**22, precision=precision) for precision in ("int8", "float32"))
 UPDATES = (Update(6, (0, 2, 3), bias=True), Update(14, (1, 2, 5), bias=True))
 RECIPE = Recipe("test", UPDATES, ((1e-2, 1e-2),) * 2, steps=4, head="lda", views=3)
@@ -38,13 +38,6 @@ RECIPE = Recipe("test", UPDATES, ((1e-2, 1e-2),) * 2, steps=4, head="lda", views
 
 def policy(recipe: Recipe = RECIPE) -> Policy:
     return Policy("test", lambda *_: recipe, "none", macs_limited=False, shrinks=False)
-
-
-def episode(way: int = 4, replay: int = SHOTS):
-    """The images of class k are the same whatever the number of classes."""
-    whole = toy_episode(way=4, shots=SHOTS, queries=0)
-    support = whole.support.take(range(way * SHOTS))
-    return replace(whole, support=support, class_names=whole.class_names[:way], replay=replay)
 
 
 def adapted(way: int = 4, replay: int = SHOTS, recipe: Recipe = RECIPE, budget: Budget = INT8):

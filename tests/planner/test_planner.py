@@ -182,12 +182,6 @@ def test_a_plan_with_room_for_everything_keeps_all_defaults():
     assert found.recipe == recipe and found.resources == next(candidates(recipe, TASKS[0]))
 
 
-def kept_in(policy, task, memory, scores):
-    """The recipe, cached views and images of a step that a plan for `memory` has."""
-    found = Planner(NETWORK, task, policy, Budget(memory, 0.5)).plan(scores)
-    return found.recipe, found.resources.sets, found.resources.step_support
-
-
 @EVERY
 @each("task", TASKS)
 @each("kind", ["sensible", "everything"])

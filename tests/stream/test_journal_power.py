@@ -6,6 +6,7 @@ import random
 import pytest
 from cases import quick
 from journalcuts import SCENARIOS, LostError, add, cut_everywhere, do, entry, learnt, prepared
+from powercuts import different
 
 from tinytrain.base.errors import TinytrainError
 from tinytrain.firmware_sim.flash.file_systems import LAYOUTS
@@ -16,10 +17,6 @@ from tinytrain.store.slots import Slots
 
 everywhere = pytest.mark.parametrize("layout", quick(LAYOUTS.values()), ids=list(LAYOUTS))
 every_change = pytest.mark.parametrize("name", SCENARIOS)
-
-
-def different(images):
-    return list({tuple(sorted(files.items())): files for files in images}.values())
 
 
 def cut_once(layout, name):

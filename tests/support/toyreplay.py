@@ -1,4 +1,4 @@
-"""What tests of going on share: images of a class that is new, and what a delta holds."""
+"""What tests of going on share: images of known and of new classes, and what a delta holds."""
 
 from dataclasses import replace
 
@@ -6,8 +6,17 @@ import numpy as np
 
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.file import encode_delta
-from tinytrain.episode.episode import Images
-from tinytrain.pipeline.toy import toy_images
+from tinytrain.episode.episode import Episode, Images
+from tinytrain.pipeline.toy import toy_episode, toy_images
+
+SHOTS = 4  # images of each class
+
+
+def episode(way: int = 4, replay: int = SHOTS) -> Episode:
+    """The images of class k are the same whatever the number of classes."""
+    whole = toy_episode(way=4, shots=SHOTS, queries=0)
+    support = whole.support.take(range(way * SHOTS))
+    return replace(whole, support=support, class_names=whole.class_names[:way], replay=replay)
 
 
 def new_images(label: int, count: int = 4) -> Images:
