@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tinytrain.base.errors import InputError
 from tinytrain.datasets.dataset import Dataset
+from tinytrain.datasets.development import DEVELOPMENT, open_development
 from tinytrain.datasets.folder import folder_dataset, folder_episode
 from tinytrain.datasets.free_emoji import NAME as FREE_EMOJI
 from tinytrain.datasets.free_emoji import open_free_emoji
@@ -23,6 +24,7 @@ from tinytrain.datasets.packs import PACKS, load_pack
 from tinytrain.datasets.samplers import sample_episode, sample_meta_dataset_episode
 
 __all__ = [
+    "DEVELOPMENT",
     "DOMAINS",
     "PACKS",
     "TARGETS",
@@ -47,7 +49,7 @@ DOMAINS = {
 
 
 def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | None = None) -> Dataset:
-    """A generated domain or pack by name, an .npz file, a target set, or a folder with a folder per class.
+    """A domain or pack by name, an .npz file, a target set, or a folder with a folder per class.
 
     A target set is ``NAME:DIR``, ``gtsrb:downloads`` for example, or ``NAME/PART:DIR`` for other classes than
     those that are tested on. ``free_photos:DIR`` and ``free_emoji:DIR`` are what these packs are made of.
@@ -57,6 +59,8 @@ def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | 
     name = os.fspath(name_or_path)
     if name in DOMAINS:
         return DOMAINS[name]()
+    if name in DEVELOPMENT:
+        return open_development(name, data_dir)
     if name in PACKS or name.endswith(".npz"):
         return load_pack(name, data_dir)
     target, colon, folder = name.partition(":")
@@ -67,7 +71,7 @@ def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | 
         return open_target(target, folder, part or "test")
     if os.sep in name or Path(name).is_dir():
         return folder_dataset(name)
-    known = [*DOMAINS, *PACKS, *(f"{target}:DIR" for target in TARGETS)]
+    known = [*DOMAINS, *DEVELOPMENT, *PACKS, *(f"{target}:DIR" for target in TARGETS)]
     closest = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {closest[0]!r}? " if closest else ""
     raise InputError(

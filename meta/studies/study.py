@@ -14,6 +14,7 @@ from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_bytes
 from tinytrain.datasets import open_dataset, sample_episode
+from tinytrain.datasets.development import LISTS
 from tinytrain.episode.episode import Episode
 from tinytrain.meta.bench.codehash import code_hash
 from tinytrain.meta.bench.document import table_lines as table
@@ -89,11 +90,18 @@ def form_options(forms: str, text: str, known: Callable[[str], object]) -> tuple
     return names_option("--forms", forms, text, known), *task_options(), episodes_option(10)
 
 
+def pack_names(text: str) -> str:
+    """Names with commas, those of the domains of a list in place of its own name."""
+    return ",".join(",".join(LISTS.get(name, (name,))) for name in text.split(","))
+
+
 def network_options(backbone: str, packs: str) -> tuple[Option, ...]:
     return (
         option("--backbone", backbone, "model file, published checkpoint or name"),
         option("--data", None, "folder of the packs (default: $TINYTRAIN_DATA)"),
-        option("--packs", packs, "comma-separated packs, domains or folders"),
+        option(
+            "--packs", packs, f"with commas: packs, domains, folders, {' or '.join(LISTS)}", type=pack_names
+        ),
     )
 
 
