@@ -71,7 +71,7 @@ def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | 
         return open_target(target, folder, part or "test")
     if os.sep in name or Path(name).is_dir():
         return folder_dataset(name)
-    known = [*DOMAINS, *DEVELOPMENT, *PACKS, *(f"{target}:DIR" for target in TARGETS)]
+    known = [*DOMAINS, *PACKS, *DEVELOPMENT, *(f"{target}:DIR" for target in TARGETS)]
     closest = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {closest[0]!r}? " if closest else ""
     raise InputError(

@@ -92,7 +92,7 @@ def thermal(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def printed(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Dots of one ink on coloured paper, the larger the darker, in lines at an angle."""
     side, angle = len(image), rng.uniform(0, np.pi / 2)
-    y, x = np.indices((4 * side, 4 * side)) * (2 * np.pi / (4 * rng.uniform(3, 4.5)))
+    y, x = np.indices((4 * side, 4 * side)) * (2 * np.pi / (4 * rng.uniform(2, 3)))
     screen = np.sin(x * np.cos(angle) + y * np.sin(angle)) * np.sin(y * np.cos(angle) - x * np.sin(angle))
     large = np.asarray(Image.fromarray(_grey(image)).resize(screen.shape, Image.Resampling.BILINEAR))
     paper = (large * 2 - 1 > screen * 0.95).reshape(side, 4, side, 4).mean(axis=(1, 3))[..., None]

@@ -24,22 +24,20 @@ def _sound_name(class_id: int) -> str:
     return f"{KINDS[class_id % len(KINDS)]} {class_id:02d}"
 
 
-def _sound(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
-    """A spectrum, time to the right and frequency upwards, as uint8 (size, size, 3)."""
-    rng, kind = rng_for(seed, "signal-sounds", class_id, image_id), KINDS[class_id % len(KINDS)]
-    low, pace, depth = _parameters("signal-sounds", class_id, 3)
+def _wave(class_id: int, rng) -> np.ndarray:
+    """A second of a sound, (RATE,) about -1..1, that begins and ends within it."""
+    kind, (low, pace, depth) = KINDS[class_id % len(KINDS)], _parameters("signal-sounds", class_id, 3)
     t = np.arange(RATE) / RATE
-    base = 250 * 4**low * np.exp(rng.normal(0, 0.08))
-    pace = 2 * 5**pace * np.exp(rng.normal(0, 0.08))
+    base = 250 * 4**low * np.exp(rng.normal(0, 0.2))
+    pace = 2 * 5**pace * np.exp(rng.normal(0, 0.2))
     turn = rng.uniform(0, 2 * np.pi)
     beat = np.sin(2 * np.pi * pace * t + turn)
-    pitch = np.ones(RATE)
     pitch = {
         "rise": (1 + 2 * depth) ** (2 * ((pace / 3 * t + turn / 6) % 1)),
         "fall": (1 + 2 * depth) ** (-2 * ((pace / 3 * t + turn / 6) % 1)) * 2,
         "warble": 1 + (0.1 + 0.4 * depth) * beat,
         "steps": 1 + np.floor(pace * t + turn) * (3 + round(2 * depth)) % 5 / 3,
-    }.get(kind, pitch)
+    }.get(kind, np.ones(RATE))
     phase = 2 * np.pi * np.cumsum(base * pitch) / RATE
     partials = np.arange(1, 3 + round(4 * depth) * (1 + (kind == "stack")))
     odd = class_id // len(KINDS) % 2 and kind != "rise"
@@ -52,9 +50,14 @@ def _sound(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
         wave = wave * np.clip(0.5 + (0.5 + 2 * depth) * beat, 0, 1)
     if kind == "clicks":
         wave = wave * np.exp(-((pace * t + turn) % 1) * (4 + 16 * depth))
-    wave = wave + rng.standard_normal(RATE) * rng.uniform(0.02, 0.4)
-    start = rng.uniform(0, 0.25), rng.uniform(0.75, 1)  # it begins and ends inside the image
-    wave = wave * ((t > start[0]) & (t < start[1])) + 0.01 * rng.standard_normal(RATE)
+    return wave * ((t > rng.uniform(0, 0.35)) & (t < rng.uniform(0.65, 1)))
+
+
+def _sound(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
+    """The spectrum of a sound, another one and noise: time to the right, frequency upwards."""
+    rng = rng_for(seed, "signal-sounds", class_id, image_id)
+    wave = _wave(class_id, rng) + rng.uniform(0.1, 0.7) * _wave(int(rng.integers(N_CLASSES)), rng)
+    wave = wave + rng.standard_normal(RATE) * np.exp(rng.uniform(-2.5, 0.3))
     frames = np.lib.stride_tricks.sliding_window_view(wave, WINDOW)[:: WINDOW // 4]
     power = np.log(np.abs(np.fft.rfft(frames * np.hanning(WINDOW))[:, :96].T) + 0.3)[::-1]
     shown = np.clip((power - power.min()) / np.ptp(power), 0, 1) ** rng.uniform(0.8, 1.6)
@@ -65,8 +68,8 @@ def _sound(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
 def _swing(domain: str, class_id: int, t: np.ndarray, axis: int, rng) -> np.ndarray:
     """A periodic signal of a few harmonics that are nearly those of the class, about -1..1."""
     numbers = _parameters(domain, class_id, 6 * HARMONICS).reshape(3, 2, HARMONICS)[axis]
-    size = numbers[0] * np.exp(rng.normal(0, 0.15, HARMONICS)) / np.arange(1, HARMONICS + 1) ** 0.5
-    phase = 2 * np.pi * numbers[1] + rng.normal(0, 0.15, HARMONICS)
+    size = numbers[0] * np.exp(rng.normal(0, 0.1, HARMONICS)) / np.arange(1, HARMONICS + 1) ** 0.5
+    phase = 2 * np.pi * numbers[1] + rng.normal(0, 0.1, HARMONICS)
     wave = (size[:, None] * np.sin(np.arange(1, HARMONICS + 1)[:, None] * t + phase[:, None])).sum(axis=0)
     return wave / np.abs(wave).max()
 
@@ -74,7 +77,7 @@ def _swing(domain: str, class_id: int, t: np.ndarray, axis: int, rng) -> np.ndar
 def _trace(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
     """A line on a screen or on paper, as uint8 (size, size, 3)."""
     rng, side = rng_for(seed, "signal-traces", class_id, image_id), 2 * size
-    t = np.linspace(0, 2 * np.pi * rng.uniform(1.3, 2.6), 200) + rng.uniform(0, 2 * np.pi)
+    t = np.linspace(0, 2 * np.pi * rng.uniform(1.3, 2), 200) + rng.normal(0, 0.3)
     wave = _swing("signal-traces", class_id, t, 0, rng) * rng.uniform(0.45, 0.8)
     wave = wave + rng.normal(0, rng.uniform(0, 0.04), 200) + rng.uniform(-0.15, 0.15)
     project = pose(rng, side, degrees=(3, 5, 5), scale=(0.4, 0.5), shift=0.04)

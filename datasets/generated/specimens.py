@@ -106,7 +106,7 @@ def _molecule(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
     paper, ink = inks(rng)
     canvas = sheet(rng, paper, side)
     draw, extent = ImageDraw.Draw(canvas), np.abs(places).max()
-    project = pose(rng, side, degrees=(180, 14, 14), scale=(0.34, 0.44), shift=0.05)
+    project = pose(rng, side, degrees=(25, 14, 14), scale=(0.34, 0.44), shift=0.05)
     at = project((places + rng.normal(0, 0.05, places.shape)) / extent)
     unit, width = np.hypot(*(at[0] - at[1])), max(1, round(side * rng.uniform(0.008, 0.018)))
     for a, b, lines in bonds:

@@ -1,5 +1,7 @@
 """The domains of development: what their lists promise, and what each of them draws."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from cases import each
@@ -96,6 +98,14 @@ def test_a_styled_domain_reads_the_image_of_its_pack_in_its_style_the_same_every
 def test_a_styled_domain_without_its_pack_is_refused_in_one_line_that_names_the_file(tmp_path):
     with pytest.raises(InputError, match=r"^pack-missing: no caltech101\.npz"):
         open_dataset("photos-edges", tmp_path)
+
+
+def test_the_page_has_each_domain_of_a_list_once_in_the_table_of_that_list():
+    page = (Path(__file__).parents[2] / "docs/data.md").read_text()
+    for name, domains in LISTS.items():
+        rows = page.partition(f"| {name} |")[2].partition("\n\n")[0].splitlines()[2:]
+        found = ", ".join(row.split(" | ")[0].strip("| ") for row in rows)
+        assert sorted(found.split(", ")) == sorted(domains)
 
 
 def test_the_name_of_a_list_stands_for_its_domains_in_the_packs_of_every_study():

@@ -16,6 +16,8 @@ def test_data_is_listed_shown_and_exported(answer, tmp_path, monkeypatch):
     monkeypatch.delenv("TINYTRAIN_DATA", raising=False)
     rows = {row["name"]: row for row in answer("data", "list")["data"]}
     assert rows["signs"]["here"] and not rows["gtsrb"]["here"]
+    assert rows["drawn-flags"]["here"] and not rows["photos-edges"]["here"]
+    assert rows["photos-edges"]["licence"] == rows["caltech101"]["licence"]
     assert rows["fungi:DIR"]["size"] == "13 GB" and rows["fungi:DIR"]["address"].startswith("https://")
     options = ["--classes", 2, "--per-class", 3, "--size", 16]
     assert answer("data", "preview", "signs", "-o", tmp_path / "s.png", *options)["width"] > 48

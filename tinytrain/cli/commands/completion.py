@@ -90,7 +90,7 @@ NAMES = {
     "policy": "policies:SUMMARIES",
     "head": "heads:SUMMARIES",
     "board": "firmware_sim.boards.board:load_boards",
-    "data": "datasets:DOMAINS datasets:PACKS",
+    "data": "datasets:DOMAINS datasets:PACKS datasets:DEVELOPMENT",
     "sets": "datasets:TARGETS",
     "recipe": "meta.training:recipes",
     "matrix": "meta.bench:matrices",

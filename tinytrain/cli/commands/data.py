@@ -110,7 +110,8 @@ def run(arguments) -> int | None:
 def _list(arguments) -> None:
     from pathlib import Path
 
-    from tinytrain.datasets import DOMAINS, PACKS, TARGETS
+    from tinytrain.datasets import DEVELOPMENT, DOMAINS, PACKS, TARGETS
+    from tinytrain.datasets.development import PHOTOS
     from tinytrain.datasets.packs import FOLDER_VARIABLE
 
     folder = os.environ.get(FOLDER_VARIABLE)
@@ -121,6 +122,10 @@ def _list(arguments) -> None:
         here = bool(folder) and (Path(folder) / pack.file).is_file()
         made = {"command": pack.command, "subset": pack.subset}
         rows.append({"name": name, "kind": "pack", "here": here, "licence": pack.licence, **made})
+    held = {row["name"]: row for row in rows}
+    for name in DEVELOPMENT:  # drawn, or a pack in another style
+        facts = held[PHOTOS[name]] if name in PHOTOS else rows[0]
+        rows.append({"name": name, "kind": "development", "here": facts["here"], "licence": facts["licence"]})
     for name, target in TARGETS.items():
         there = target.download
         facts = {"size": there.size, "address": there.address, "files": list(there.files)}
@@ -128,7 +133,7 @@ def _list(arguments) -> None:
             {"name": f"{name}:DIR", "kind": "target", "here": False, "licence": there.licence, **facts}
         )
     lines = [
-        f"{r['name']:<20} {r['kind']:<10} {'here' if r['here'] else '-':<5} {r['licence']}"
+        f"{r['name']:<20} {r['kind']:<11} {'here' if r['here'] else '-':<5} {r['licence']}"
         + (f"; {r['size']}, {r['address']}" if "address" in r else "")
         + "".join(f"\n{'':<20} {r[key]}" for key in ("command", "subset") if r.get(key))
         for r in rows
