@@ -97,7 +97,7 @@ def printed(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     large = np.asarray(Image.fromarray(_grey(image)).resize(screen.shape, Image.Resampling.BILINEAR))
     paper = (large * 2 - 1 > screen * 0.95).reshape(side, 4, side, 4).mean(axis=(1, 3))[..., None]
     light, dark = rng.uniform(190, 255, 3), rng.uniform(0, 90, 3)
-    return (light * paper + dark * (1 - paper)).astype(np.uint8)
+    return blurred((light * paper + dark * (1 - paper)).astype(np.uint8), rng, rng.uniform(0.5, 1))
 
 
 def defocused(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:

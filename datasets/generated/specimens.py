@@ -73,7 +73,7 @@ def _panel(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
     return through_camera(canvas.reduce(3), rng)
 
 
-# Molecules: rings and chains on a plane, in any direction.
+# Molecules: a ring and what hangs on it.
 
 
 def _new_molecule(rng) -> tuple[np.ndarray, list[tuple[int, int, int]], np.ndarray]:
@@ -92,11 +92,8 @@ def _new_molecule(rng) -> tuple[np.ndarray, list[tuple[int, int, int]], np.ndarr
             bonds.append((base, len(places), int(rng.choice((1, 1, 2)))))
             tips.append(len(places))
             places.append(place)
-    return (
-        np.array(places) - np.mean(places, axis=0),
-        bonds,
-        rng.choice(4, len(places), p=(0.6, 0.15, 0.15, 0.1)),
-    )
+    kinds = rng.choice(4, len(places), p=(0.6, 0.15, 0.15, 0.1))
+    return np.array(places) - np.mean(places, axis=0), bonds, kinds
 
 
 def _molecule(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
@@ -117,10 +114,8 @@ def _molecule(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
     shades = np.concatenate([ink[None], rng.uniform(40, 230, (3, 3))])
     for place, kind in zip(at, kinds, strict=True):
         if balls or kind:
-            draw.ellipse(
-                [*(place - unit * (0.2 + 0.04 * kind)), *(place + unit * (0.2 + 0.04 * kind))],
-                as_bytes(shades[kind]),
-            )
+            radius = unit * (0.2 + 0.04 * kind)
+            draw.ellipse([*(place - radius), *(place + radius)], as_bytes(shades[kind]))
     return through_camera(canvas.reduce(3), rng)
 
 

@@ -1,5 +1,6 @@
 """The domains of development: what their lists promise, and what each of them draws."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,15 @@ def test_the_lists_share_no_domain_no_pack_and_no_renderer():
 def test_no_domain_of_the_lists_is_a_target_or_looks_like_one():
     used = {*SETTLE, *CONFIRM, *PHOTOS.values()}
     assert not used & {*TARGETS.split(","), *ALIKE, "omniglot_background"}
+
+
+@pytest.mark.skipif("TINYTRAIN_DATA" not in os.environ, reason="TINYTRAIN_DATA names no packs")
+@pytest.mark.parametrize("name", LISTS)
+def test_ten_domains_of_a_list_give_5_classes_of_25_images_and_several_20_classes_or_60_images(name):
+    sizes = [(d.n_classes, min(map(len, d.by_class))) for d in map(open_dataset, LISTS[name])]
+    assert sum(classes >= 5 and images >= 25 for classes, images in sizes) == len(sizes) >= 10
+    assert sum(classes >= 30 for classes, _ in sizes) >= 5, "for tasks of 30 classes"
+    assert sum(images >= 60 for _, images in sizes) >= 5, "for 50 shots and 10 queries"
 
 
 @each("name", DRAWN)
