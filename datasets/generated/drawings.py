@@ -4,8 +4,9 @@ A class is what is shown. An image of it has its own colours, pose, sheet, light
 """
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFont, features
 
+from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets.generated.camera import (
     Domain,
@@ -36,13 +37,21 @@ def sheet(rng, colour: np.ndarray, side: int) -> Image.Image:
 # Letters.
 
 
+def _font() -> ImageFont.FreeTypeFont:
+    """The font that is part of pillow. Raises InputError ``package-missing``."""
+    if not features.check("freetype2"):
+        what = "drawn-letters needs a pillow with FreeType"
+        raise InputError("package-missing", f"{what}; run pip install --force-reinstall pillow")
+    return ImageFont.load_default(120)
+
+
 def _letter(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
     """A character of the font in pillow: stretched, slanted, as a stencil, an outline or embossed."""
     rng, side = rng_for(seed, "drawn-letters", class_id, image_id), 2 * size
     paper, ink = inks(rng)
     canvas, mask = sheet(rng, paper, side), Image.new("L", (240, 240))
     style, fat = rng.choice(("fat", "outline", "stencil", "bitten")), int(rng.integers(0, 9))
-    font, middle = ImageFont.load_default(120), (120, 120)
+    font, middle = _font(), (120, 120)
     pen = ImageDraw.Draw(mask)
     pen.text(middle, LETTERS[class_id], 255, font, "mm", stroke_width=fat + 4 * (style == "outline"))
     if style == "outline":

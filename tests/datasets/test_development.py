@@ -110,6 +110,12 @@ def test_a_styled_domain_without_its_pack_is_refused_in_one_line_that_names_the_
         open_dataset("photos-edges", tmp_path)
 
 
+def test_letters_without_freetype_are_refused_in_one_line(monkeypatch):
+    monkeypatch.setattr("tinytrain.datasets.generated.drawings.features.check", lambda name: False)
+    with pytest.raises(InputError, match=r"^package-missing: drawn-letters needs a pillow with FreeType"):
+        open_dataset("drawn-letters").read(0, 32)
+
+
 def test_the_page_has_each_domain_of_a_list_once_in_the_table_of_that_list():
     page = (Path(__file__).parents[2] / "docs/data.md").read_text()
     for name, domains in LISTS.items():
