@@ -27,7 +27,7 @@ def _panel(class_id: int, image_id: int, seed: int, size: int) -> np.ndarray:
     case, mark = inks(rng)
     canvas = sheet(rng, rng.uniform(40, 200, 3), side)
     draw = ImageDraw.Draw(canvas)
-    project = pose(rng, side, degrees=(6, 14, 14), scale=(0.33, 0.42), shift=0.08)
+    project = pose(rng, side, degrees=(12, 24, 24), scale=(0.2, 0.4), shift=0.12)
 
     def shape(points, colour):
         draw.polygon(corners(project(np.asarray(points, float))), as_bytes(np.asarray(colour)))
