@@ -12,7 +12,16 @@ from toydevices import ONE
 from tinytrain.base.errors import AdaptationRefusedError, InputError
 from tinytrain.delta.file import load_delta, save_delta
 from tinytrain.episode.episode import Images
-from tinytrain.guard.guard import LEAST_FIT, Evidence, final_loss, judge, label_fit, left_out_accuracy
+from tinytrain.guard.guard import (
+    LEAST_FIT,
+    Evidence,
+    final_loss,
+    judge,
+    label_fit,
+    left_out_accuracy,
+    no_gain,
+    vetoed,
+)
 from tinytrain.heads.leave_one_out import COLUMNS, NEAR, OTHER, OWN, measure
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
@@ -63,11 +72,16 @@ CASES = {
 }  # fmt: skip
 
 
+# What else is kept: training did harm, but the head alone is as good as the images are.
+HARM = ("a loss that rose", "worse left-out accuracy")
+
+
 @each("case", CASES)
 def test_every_reason_is_found_and_the_old_weights_stand(case):
     changes, codes = CASES[case]
     found = verdict(**changes)
-    assert not found.accepted and not found.forced and [r.code for r in found.reasons] == codes
+    assert found.kept == ("head" if case in HARM else "cosine") and not found.forced
+    assert [r.code for r in found.reasons] == codes and found.accepted == (case in HARM)
     json.dumps(found.to_json(), allow_nan=False)
 
 
@@ -75,7 +89,7 @@ def test_every_reason_is_found_and_the_old_weights_stand(case):
 def test_force_keeps_every_finite_result(case):
     changes, codes = CASES[case]
     found = verdict(force=True, **changes)
-    assert found.accepted == found.forced == (codes != ["not-finite"])
+    assert (found.kept == "adapted") == found.forced == (codes != ["not-finite"])
     assert [r.code for r in found.reasons] == codes
 
 
@@ -117,31 +131,68 @@ def test_a_rise_of_the_loss_is_shown_in_digits_that_differ():
 
 @pytest.mark.parametrize("losses", [[1.0, 0.5, 0.5, 1.0], [0.001, 0.004, 0.002, 0.0, 0.0025]])
 def test_a_loss_that_stayed_or_differs_by_less_than_views_do_is_no_reason(losses):
-    assert verdict(losses=losses).accepted
+    assert verdict(losses=losses).kept == "adapted"
 
 
 def test_a_rise_by_more_than_a_tenth_of_the_way_to_the_loss_of_a_guess_is_a_reason():
     guess = math.log(len(NAMES))
     for before in (0.01, 0.5):
         assert verdict(losses=[before, before + 0.099 * (guess - before)]).accepted
-        assert not verdict(losses=[before, before + 0.101 * (guess - before)]).accepted
+        assert verdict(losses=[before, before + 0.101 * (guess - before)]).kept == "head"
 
 
 def test_a_loss_as_high_as_that_of_a_guess_may_rise_by_a_hundredth_of_it():
     guess = math.log(len(NAMES))
-    assert verdict(losses=[guess, 1.009 * guess]).accepted
-    assert not verdict(losses=[guess, 1.011 * guess]).accepted
+    assert verdict(losses=[guess, 1.009 * guess]).kept == "adapted"
+    assert verdict(losses=[guess, 1.011 * guess]).kept == "head"
 
 
 def test_a_good_result_is_accepted_and_not_called_forced():
     for force in (False, True):
         found = verdict(force=force)
-        assert found.accepted and not found.forced and found.reasons == ()
+        assert found.kept == "adapted" and not found.forced and found.reasons == ()
 
 
 def test_without_training_there_is_nothing_to_refuse_but_suspects_are_named():
     found = verdict(losses=[], before=BAD, after=None)
-    assert found.accepted and [s.name for s in found.suspects] == ["j"]
+    assert found.kept == "head" and found.accepted and [s.name for s in found.suspects] == ["j"]
+
+
+def told(right: int, n: int) -> np.ndarray:
+    """Rows of `n` images of which so many are recognised without themselves."""
+    return np.resize(rows([0.3] * 10), (n, COLUMNS)) - 0.6 * (np.arange(n) >= right)[:, None] * (
+        np.arange(COLUMNS) == OWN
+    )
+
+
+@each("right, n, worth", [(34, 34, True), (35, 35, False), (52, 54, True), (53, 54, False), (9, 9, True)])
+def test_training_is_not_worth_it_where_it_is_sure_that_nine_in_ten_are_recognised_before(right, n, worth):
+    found = no_gain(told(right, n))
+    assert (found is None) == worth
+    if found:
+        count = "all" if right == n else f"{right} of"
+        assert found.code == "no-gain" and found.text.startswith(f"{count} {n} images are recognised")
+
+
+def test_single_images_do_not_say_that_training_is_worth_nothing():
+    assert no_gain(rows(np.full(10, np.nan))) is None
+
+
+def test_held_out_images_turn_down_what_they_prove_to_be_worse_and_nothing_else():
+    good, head = verdict(), np.ones(40, bool)
+    for wrong, kept in ((0, "adapted"), (1, "adapted"), (9, "head")):
+        adapted = np.arange(40) >= wrong
+        assert vetoed(good, head, adapted).kept == kept
+    found = vetoed(good, head, adapted)
+    assert [r.code for r in found.reasons] == ["left-out"] and not found.forced
+    assert found.reasons[0].text.startswith(
+        "adapted it is 22 points worse than the new head alone on 40 held"
+    )
+    assert vetoed(good, adapted, head) is good and vetoed(good, head[:0], head[:0]) is good
+    forced = vetoed(good, head, adapted, force=True)
+    assert forced.kept == "adapted" and forced.forced and forced.reasons == found.reasons
+    refused = verdict(before=BAD, after=BAD)
+    assert vetoed(refused, head, adapted) is refused
 
 
 def test_single_images_give_no_reason():

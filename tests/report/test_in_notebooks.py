@@ -43,7 +43,7 @@ def test_the_short_form_says_how_good_it_is_and_whether_it_was_kept(report):
     accuracy = report.to_json()["accuracy"]
     change = f"{accuracy['before']:.1%} to {accuracy['after']:.1%} of 12 images"
     assert repr(report) == f"<Report: toy, policy tinytrain, 3 classes, accuracy {change}, kept>"
-    refused = replace(report, guard=replace(report.guard, accepted=False))
+    refused = replace(report, guard=replace(report.guard, kept="cosine"))
     assert repr(refused).endswith(", not kept>")
 
 

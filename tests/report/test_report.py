@@ -18,6 +18,7 @@ from tinytrain.backbones.load import load_backbone
 from tinytrain.base.answer import OLD_KEYS, with_old_keys
 from tinytrain.base.errors import BudgetError, UsageError
 from tinytrain.base.random_streams import rng_for
+from tinytrain.base.statistics import paired_difference
 from tinytrain.datasets import sample_episode
 from tinytrain.datasets.generated.leaves import leaves
 from tinytrain.datasets.generated.signs import signs
@@ -31,7 +32,7 @@ from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy
 from tinytrain.program.mac_counts import stage_macs
 from tinytrain.report import RENDERERS
-from tinytrain.report.content import is_unseen, paired_difference
+from tinytrain.report.content import is_unseen
 from tinytrain.runtime.device import Device
 
 BIG = Budget(memory=2**22)

@@ -135,7 +135,8 @@ def test_confusion_and_accuracy_by_class_count_the_answers(facts):
 
 
 def test_a_refused_adaptation_is_said_first_and_what_it_would_have_been(facts):
-    facts["guard"] |= {"accepted": False, "reasons": [{"code": "labels", "text": "<b>labels</b>"}]}
+    reasons = [{"code": "labels", "text": "<b>labels</b>"}]
+    facts["guard"] |= {"accepted": False, "kept": "cosine", "reasons": reasons}
     facts["accuracy"]["withheld"] = 0.125
     page = page_of(facts)
     assert page.all("div", "refused") and "not adapted to 3 classes" in page.text

@@ -1,5 +1,7 @@
 """An answer for a query image: label and confidence in one number, as the head itself says them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cases import each
@@ -7,6 +9,8 @@ from cases import each
 from tinytrain.base.class_names import MAX_CLASSES
 from tinytrain.base.random_streams import rng_for
 from tinytrain.heads.cosine import METHOD, CosineHead
+from tinytrain.heads.head import IDENTIFIED
+from tinytrain.heads.out_of_distribution import Limit
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
@@ -54,9 +58,22 @@ def test_logits_that_are_no_numbers_give_a_label_without_confidence():
 
 @pytest.mark.parametrize("accepted, kept", [(True, 3), (False, 2)])
 def test_after_is_what_was_kept(accepted, kept):
-    answers = Answers(np.array([[3], [2], [1]], np.int32), accepted, True)
+    answers = Answers(np.array([[3], [2], [1]], np.int32), accepted)
     assert (answers.after[0], answers.before_cosine[0], answers.before[0]) == (kept, 2, 1)
-    assert (answers.withheld is None) == accepted
+
+
+@each("way", [2, MAX_CLASSES])
+def test_what_predict_leaves_open_is_told_from_what_it_names_by_the_same_number(way):
+    rng = rng_for(0, "open answers", way)
+    made = replace(head(rng.standard_normal((way, 8)), 0.5), limit=Limit(0.5, 1.5))
+    embeddings = rng.standard_normal((60, 8)).astype(np.float32)
+    raw = np.array([answer(made, e[None]) for e in embeddings], np.int32)
+    verdicts = [made.verdict(e) for e in embeddings]
+    named = [v.state == IDENTIFIED for v in verdicts]
+    answers = Answers(raw[None], True)
+    assert answers.named.tolist() == named and (way > 2 or 0 < sum(named) < 60)
+    assert answers.after.tolist() == [v.label for v in verdicts]
+    assert answers.confidence == pytest.approx([v.confidence for v in verdicts], abs=3e-6)
 
 
 def test_an_adaptation_answers_as_its_delta_does_afterwards():

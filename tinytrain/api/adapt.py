@@ -36,6 +36,7 @@ def adapt(
     device: Device | None = None,
     force: bool = False,
     head: str | None = None,
+    train: bool | None = None,
 ) -> Report:
     """Adapt `network` to `episode` inside `budget`; the network itself is not changed.
 
@@ -50,13 +51,15 @@ def adapt(
     One class alone is enough for the head ``"oselm-ae"``: it learns which images are normal.
     The result is `report.delta`, which `save_delta` writes and `Predictor` takes; ``report.to_json()`` is
     what the command line prints with ``--json``.
-    `report.guard` says whether the adaptation was kept. If it was not, the delta holds cosine prototypes
-    for the network as it was, and nothing else; `force` keeps all that can be kept.
+    `report.guard.kept` says what that is: "adapted"; "head", a new head alone for the network as it was, if
+    training would not help or did harm; or "cosine", cosine prototypes for it, if the images do not fit their
+    labels: then `accepted` is False. `train`: whether training is run; None: unless the images show
+    beforehand that it would not help. `force` trains, and keeps all that can be kept.
     Raises BudgetError if nothing fits, InputError for an unsuitable network, plan or images, UsageError for
     an unknown policy or head, AdaptationRefusedError if even the network as it is gives NaN or infinity.
     """
     opened, planner = open_task(network, episode, budget, policy, seed, device, head)
-    return adapting.adapt(planner.network, opened, None, planner, seed, device, force)
+    return adapting.adapt(planner.network, opened, None, planner, seed, device, force, train)
 
 
 def adapt_again(

@@ -110,6 +110,7 @@ class Episode:
     replay: int = 0
 
     least_classes: ClassVar[int] = 2
+    decides: ClassVar[bool] = False  # whether queries are evidence of what is kept, and no mere measurement
 
     def __post_init__(self):
         if self.n_way < self.least_classes:
@@ -137,6 +138,11 @@ class Episode:
         for name, count in zip(self.class_names, self.shots, strict=True):
             if count == 0:
                 raise InputError("too-few-images", f"class {name!r} has no support image; add at least one")
+
+    @property
+    def continues(self) -> bool:
+        """Whether training goes on from another adaptation, or another one shall go on from it."""
+        return bool(self.replay or self.remembered)
 
     def __repr__(self) -> str:
         sides = f"{len(self.support)} support and {len(self.query)} query images"
@@ -172,6 +178,15 @@ class NormalEpisode(Episode):
     least_classes = 1
 
 
+class FolderEpisode(Episode):
+    """An episode of a user's folder: what was held out of it is evidence, too, and decides what is kept.
+
+    Of other episodes the queries are a measurement of what was decided without them.
+    """
+
+    decides = True
+
+
 def too_few_classes(given: int) -> InputError:
     """The error for 0 classes or one, where two are needed."""
     return InputError(
@@ -184,4 +199,4 @@ def too_few_classes(given: int) -> InputError:
 
 def episode_type(least_classes: int) -> type[Episode]:
     """The type of episodes that a head with these `least_classes` may be fitted to."""
-    return NormalEpisode if least_classes == 1 else Episode
+    return NormalEpisode if least_classes == 1 else FolderEpisode

@@ -1,22 +1,31 @@
-"""Decides whether an adaptation is kept, using only the support images. Sees no query, trains nothing.
+"""Decides by evidence which of three candidates is kept: adapted, a new head alone, or cosine prototypes.
 
-The tests in order: all values are finite; the loss did not rise (see RISE_FRACTION); the labels fit the
-images; leave-one-out accuracy did not fall. The last test alone would not be enough, because training has
-seen the images and memorises even wrong labels. So labels are tested before training, where a held-out image
-is really unseen.
+A new head alone is that of the recipe, fitted to the network as it is. It is kept if training is not worth
+it: if nearly all images are recognised without themselves before it (`no_gain`), if the loss rose (see
+RISE_FRACTION), if leave-one-out accuracy fell, or if images that were held out prove it (`vetoed`).
+The adaptation is refused, and cosine prototypes are all that is left, if values are not finite, if the labels
+do not fit the images, or if not even guessing is beaten: a head that learns labels learns wrong ones, too.
+Leave-one-out accuracy after training would not be enough, because training has seen the images and memorises
+even wrong labels. So labels are tested before training, where a left-out image is really unseen.
+Everything here is a function of rows of evidence: nothing is trained, no query is seen but by `vetoed`.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tinytrain.base.statistics import paired_difference, wilson_interval
 from tinytrain.base.units import finite_or_none
 from tinytrain.guard.estimate import LeftOut, left_out
 from tinytrain.guard.suspects import MISLABELLED, Suspect, chance, find_suspects
 from tinytrain.heads.leave_one_out import LIKE, margins
 from tinytrain.heads.repeats import Repeats
 
+ADAPTED, HEAD, COSINE = "adapted", "head", "cosine"  # the candidates
+# Training does not pay if so few of new images would be taken for another class, as far as the images left
+# out before it say (upper end of the 95 % interval).
+FEW_ERRORS = 0.1
 WORST_FRACTION = 0.1  # of the support images: those that fit their class worst
 # Labels are accepted if the mean margin of these images is above LEAST_FIT, in units of the chance similarity
 # of images. Half of the median margin, if positive, is subtracted first: if most images are told apart well,
@@ -35,8 +44,8 @@ class Evidence:
 
     `losses` of the steps that were run, out of `steps`. `finite`: whether all values of the result are.
     `before` and `after` (n, leave_one_out.COLUMNS), in the arena, are the results of `leave_one_out.measure`;
-    `after` is None if training was aborted. `macs` is the cost of measuring. `repeats`: what images feign
-    that repeat others; None: nothing.
+    `after` is None if there was no training, or if it was aborted. `macs` is the cost of measuring.
+    `repeats`: what images feign that repeat others; None: nothing. `no_gain`: why training was not run.
     """
 
     losses: list[float]
@@ -46,6 +55,7 @@ class Evidence:
     after: np.ndarray | None
     macs: int
     repeats: Repeats | None = None
+    no_gain: "Reason | None" = None
 
 
 @dataclass(frozen=True)
@@ -58,12 +68,13 @@ class Reason:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`accepted`: the adapted network is the result. `forced`: it is accepted in spite of `reasons`.
+    """`kept`: ADAPTED, HEAD or COSINE; the `reasons` are why not the first of them.
 
-    `left_out` is what support images, each classified without itself before training, say about new ones.
+    `forced`: it is ADAPTED in spite of `reasons`. `left_out` is what support images, each classified without
+    itself before training, say about new ones.
     """
 
-    accepted: bool
+    kept: str
     forced: bool
     reasons: tuple[Reason, ...]
     suspects: tuple[Suspect, ...]
@@ -71,9 +82,15 @@ class Verdict:
     macs: int
     left_out: LeftOut
 
+    @property
+    def accepted(self) -> bool:
+        """Whether there is a result that is worth keeping. If not, the adaptation is refused."""
+        return self.kept != COSINE
+
     def to_json(self) -> dict:
         return {
             "accepted": self.accepted,
+            "kept": self.kept,
             "forced": self.forced,
             "reasons": [{"code": r.code, "text": r.text} for r in self.reasons],
             "suspects": [s.to_json() for s in self.suspects],
@@ -83,9 +100,9 @@ class Verdict:
 
 
 def judge(evidence: Evidence, images, class_names: tuple[str, ...], force: bool = False) -> Verdict:
-    """The verdict on an adaptation to the labelled support `images`.
+    """The verdict on an adaptation to the labelled support `images`; without training, on the head alone.
 
-    `force` accepts it in spite of reasons; but a result with NaN or infinity is never accepted.
+    `force` keeps what is adapted in spite of reasons; but a result with NaN or infinity is never kept.
     """
     trained = bool(evidence.losses)
     measures = {
@@ -96,18 +113,47 @@ def judge(evidence: Evidence, images, class_names: tuple[str, ...], force: bool 
         "left_out_before": left_out_accuracy(evidence.before),
         "left_out_after": None if evidence.after is None else left_out_accuracy(evidence.after),
     }
-    broken = _not_finite(evidence)
-    found = [broken]
-    if trained and not broken:
-        found = [_diverged(measures), _labels(evidence.before, measures, images, class_names)]
-        found.append(_left_out(evidence.before, measures))
+    wrong, found = _not_finite(evidence), [evidence.no_gain]
+    forced = force and trained and not wrong
+    if wrong:
+        found = [wrong]
+    elif trained:
+        labels = _labels(evidence.before, measures, images, class_names)
+        found = [_diverged(measures), labels, _left_out(evidence.before, measures)]
+        wrong = labels or _no_better_than_guessing(measures)
     reasons = tuple(reason for reason in found if reason)
-    accepted = not reasons or (force and not broken)
+    forced = forced and bool(reasons)
+    kept = ADAPTED if forced else COSINE if wrong else HEAD if reasons or not trained else ADAPTED
     suspects = find_suspects(evidence.before, images, class_names)
-    wrong = [s.index for s in suspects if s.reason == MISLABELLED]
-    shown = left_out(margins(evidence.before), wrong, images.labels, class_names, evidence.repeats)
-    forced = accepted and bool(reasons)
-    return Verdict(accepted, forced, reasons, suspects, measures, evidence.macs, shown)
+    mislabelled = [s.index for s in suspects if s.reason == MISLABELLED]
+    shown = left_out(margins(evidence.before), mislabelled, images.labels, class_names, evidence.repeats)
+    return Verdict(kept, forced, reasons, suspects, measures, evidence.macs, shown)
+
+
+def no_gain(before: np.ndarray) -> Reason | None:
+    """Why training would not help, by what `leave_one_out.measure` found before it; None if it may."""
+    known = _known(before)
+    right = int((known > 0).sum())
+    if not len(known) or wilson_interval(right, len(known))[0] < 1 - FEW_ERRORS:
+        return None
+    count = "all" if right == len(known) else f"{right} of"
+    return Reason("no-gain", f"{count} {len(known)} images are recognised without themselves as it is")
+
+
+def vetoed(verdict: Verdict, head: np.ndarray, adapted: np.ndarray, force: bool = False) -> Verdict:
+    """`verdict`, unless images that were held out prove that what is adapted is worse than the head alone.
+
+    `head` and `adapted` (n,) say of each of them whether that was right.
+    """
+    if verdict.kept != ADAPTED or not len(head):
+        return verdict
+    low, mid, high = (100 * x for x in paired_difference(head, adapted))
+    if high >= 0:
+        return verdict
+    points = f"{-mid:.0f} points worse than the new head alone on {len(head)} held-out images"
+    worse = Reason("left-out", f"adapted it is {points} (95 % interval {low:+.0f} to {high:+.0f})")
+    kept = ADAPTED if force else HEAD
+    return replace(verdict, kept=kept, forced=force, reasons=(*verdict.reasons, worse))
 
 
 def final_loss(losses: list[float]) -> float:
@@ -175,3 +221,7 @@ def _left_out(rows: np.ndarray, measures: dict) -> Reason | None:
     what = f"{round(after * known)} of {known} images are recognised without themselves after training"
     rest = f"{round(before * known)} were before" if after < before else f"guessing gives {guess * known:.3g}"
     return Reason("left-out", f"{what}, {rest}")
+
+
+def _no_better_than_guessing(measures: dict) -> bool:
+    return measures["left_out_after"] is not None and measures["left_out_after"] <= measures["guessing"]

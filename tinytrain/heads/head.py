@@ -214,7 +214,13 @@ class Head(ABC):
         """
         if self.limit is None:
             return IDENTIFIED
-        if not self.limit.admits(self.logits(embedding[None])[0]):
+        return self.state_of(self.logits(embedding[None])[0], confidence)
+
+    def state_of(self, logits: np.ndarray, confidence: float) -> str:
+        """As `state` says it of an embedding that has these `logits` (way,), unless a head has its own."""
+        if self.limit is None:
+            return IDENTIFIED
+        if not self.limit.admits(logits):
             return UNKNOWN
         return IDENTIFIED if confidence >= UNSURE else UNCERTAIN
 

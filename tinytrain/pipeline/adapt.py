@@ -1,7 +1,7 @@
 """The whole chain on one screen: Fisher scoring, plan, arena, training, heads, verdict, report."""
 
 from tinytrain.episode.episode import Episode
-from tinytrain.guard.guard import Evidence, judge
+from tinytrain.guard.guard import HEAD, Evidence, judge, no_gain, vetoed
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.plan import Plan
@@ -20,14 +20,15 @@ def adapt(
     seed: int = 0,
     device: Device | None = None,
     force: bool = False,
+    train: bool | None = None,
 ) -> Report:
     """Adapt `network` to `episode` inside `budget`; the network itself is not changed.
 
     `policy` is a name, a `Policy`, or a `Plan`, which is obeyed and whose budget is the default one; or a
     `Planner` of these images, whose budget counts. `device` (default: this computer) is what it runs on.
-    The result is `report.delta`; ``report.to_json()`` is what the command line prints. `report.guard` says
-    whether the adaptation was kept. If it was not, the delta holds cosine prototypes for the network as it
-    was, and nothing else; `force` keeps all that can be kept.
+    The result is `report.delta`; ``report.to_json()`` is what the command line prints. `report.guard.kept`
+    says what it is: adapted, a new head alone for the network as it was, or, if `accepted` is False, cosine
+    prototypes. `train`: None trains unless that would not help. `force` trains, and keeps all it can.
     Raises BudgetError if nothing fits, InputError for an unsuitable network, plan or images, UsageError for
     an unknown policy, AdaptationRefusedError if even the network as it is gives NaN or infinity.
     """
@@ -43,15 +44,16 @@ def adapt(
         run.load(program)
         run.cache_features()
         run.fit_heads()
-        losses = run.train()
+        why_not = run.doubted(no_gain) if train is None and not (force or planner.given) else None
+        losses = run.train(train is not False and not why_not)
         plan, program = run.as_trained(plan, program)
         delta = run.result()
         run.predict(delta)
-        evidence = Evidence(losses, plan.recipe.n_steps, run.is_finite, *run.leave_one_out())
+        evidence = Evidence(losses, plan.recipe.n_steps, run.is_finite, *run.leave_one_out(), why_not)
         # Last of all: what the verdict names takes memory that no plan knows of.
         guard = judge(evidence, episode.support, episode.class_names, force)
-        delta, answers = run.keep(delta, guard.accepted)
+        guard = vetoed(guard, *run.right(), force)
+        delta, answers = run.keep(delta, guard.accepted, guard.kept != HEAD)
     warnings = (*warnings, *run.warnings())
-    return Report(
-        network, episode, plan, program, scores, run.facts(), answers, delta, guard, warnings
-    ).sealed()
+    found = Report(network, episode, plan, program, scores, run.facts(), answers, delta, guard, warnings)
+    return found.sealed()

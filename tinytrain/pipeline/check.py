@@ -135,7 +135,8 @@ def with_adaptations(
     for fold in range(folds):
         seen, held = (support.take(np.flatnonzero(chosen)) for chosen in (part != fold, part == fold))
         if len(held):
-            report = adapted(replace(episode, support=seen, query=held))
+            # Not of the folder's type, in which what is held out decides what is kept.
+            report = adapted(Episode(seen, held, episode.class_names, episode.may_flip))
             right += int((report.answers.after == held.labels).sum())
     return replace(found, estimate=folded(right, len(labels), folds, found.left_out))
 

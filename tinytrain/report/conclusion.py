@@ -116,25 +116,27 @@ def estimate_text(facts: dict) -> str:
 
 
 def figure(facts: dict) -> str:
-    """What a conclusion begins with: the fraction that was right of held-out images, or is expected of new.
-
-    Where labels may be wrong, the two differ. Text and page say the same.
+    """What a conclusion begins with: the fraction of held-out images that are named rightly, or else of new
+    ones that are expected to be right. Text and page say the same.
     """
-    held_out = facts["estimate"]["method"] == "held-out"
-    return f"{facts['accuracy']['after'] if held_out else facts['estimate']['accuracy']:.0%}"
+    if facts["estimate"]["method"] == "held-out":
+        return f"{facts['accuracy']['named']['right']:.0%}"
+    return f"{facts['estimate']['accuracy']:.0%}"
 
 
 def _held_out_text(facts: dict, estimate: dict, interval: str) -> str:
-    accuracy = facts["accuracy"]
-    right, expected = figure(facts), f"{estimate['accuracy']:.0%}"
-    text = f"{right} right on {count_of(estimate['n'], 'held-out image')}"
+    """What `predict` will say of such images, and how often it would be right if it left nothing open."""
+    accuracy, expected = facts["accuracy"], f"{estimate['accuracy']:.0%}"
+    named, right = accuracy["named"], f"{accuracy['after']:.0%}"
+    text = f"{figure(facts)} named rightly, {named['open']:.0%} left open, {named['wrong']:.0%} wrong"
+    text += f" of {count_of(estimate['n'], 'held-out image')}; {right} right if none is left open"
     # Where labels may be wrong, more answers are right than the labels say.
     text += f"{interval}" if right == expected else f", about {expected} expected on new images{interval}"
-    if facts["guard"]["accepted"]:
-        return f"{text}; {accuracy['before']:.0%} before adaptation" if facts["selection"] else text
-    withheld = accuracy.get("withheld")
-    text += ", without adaptation"
-    return text if withheld is None else f"{text}; adapted it would be {withheld:.0%}"
+    kept, withheld = facts["guard"]["kept"], accuracy["withheld"]
+    if kept == "adapted":
+        return f"{text}, {accuracy['before']:.0%} before training"
+    text += ", without training" if kept == "cosine" else ""
+    return text if withheld is None else f"{text}, {withheld:.0%} with the training"
 
 
 def _decision(facts: dict) -> Item:
@@ -148,9 +150,15 @@ def _decision(facts: dict) -> Item:
 
 
 def kept_text(facts: dict) -> str:
-    """What training brought on held-out images, and how sure that is."""
-    if not facts["selection"]:
-        return "only the head was fitted, no weight was trained"
+    """What training brought on held-out images, and how sure that is; or why a head alone is kept."""
+    reasons = facts["guard"]["reasons"]
+    if facts["guard"]["kept"] == "head":
+        if not reasons:
+            return "only the head was fitted, no weight was trained"
+        texts = "; ".join(reason["text"] for reason in reasons)
+        if reasons[0]["code"] == "no-gain":
+            return f"a new head alone: training would not help here, {texts} (--train trains all the same)"
+        return f"a new head alone, the training is not kept: {texts}"
     difference = facts["accuracy"]["difference"]
     if difference is None:
         if max(facts["episode"]["shots"]) < 2:
@@ -161,8 +169,8 @@ def kept_text(facts: dict) -> str:
     interval = f"(95 % interval {low:+.0f} to {high:+.0f})"
     points = count_of(round(abs(mid)), "point")
     if mid == 0:
-        return "as many right as before adaptation" + (f" {interval}" if low < high else "")
-    words = f"{points} {'better' if mid > 0 else 'worse'} than before adaptation {interval}"
+        return "as many right as with a new head alone" + (f" {interval}" if low < high else "")
+    words = f"training {'gains' if mid > 0 else 'loses'} {points} {interval}"
     return words if low > 0 or high < 0 else f"{words}; that may be chance"
 
 

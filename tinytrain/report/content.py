@@ -9,7 +9,7 @@ import numpy as np
 from tinytrain import __version__
 from tinytrain.backbones.catalogue import EARLIER, SHIPPED
 from tinytrain.base.answer import with_old_keys
-from tinytrain.base.random_streams import rng_for
+from tinytrain.base.statistics import paired_difference
 from tinytrain.base.units import finite_or_none
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode
@@ -28,8 +28,6 @@ from tinytrain.program.program import Program
 from tinytrain.runtime.answers import Answers
 from tinytrain.runtime.schedule import reach
 
-RESAMPLES = 10_000
-
 
 def accuracy(labels: np.ndarray, answers: Answers, left_out: float | None) -> dict:
     """Fractions of the queries that each answer got right; None without queries."""
@@ -41,7 +39,17 @@ def accuracy(labels: np.ndarray, answers: Answers, left_out: float | None) -> di
         "n_query": len(labels),
         "left_out": left_out,
         "withheld": share_right(labels, answers.withheld),
+        "named": named(labels, answers),
     }
+
+
+def named(labels: np.ndarray, answers: Answers) -> dict[str, float] | None:
+    """What `predict` says of the queries, as fractions: named rightly or wrongly, or left open."""
+    if not len(labels):
+        return None
+    right, named = answers.after == labels, answers.named
+    shares = {"right": right & named, "open": ~named, "wrong": ~right & named}
+    return {name: float(chosen.mean()) for name, chosen in shares.items()}
 
 
 def estimate(labels: np.ndarray, answers: Answers, delta: Delta, guard: Verdict) -> Estimate:
@@ -103,21 +111,6 @@ def versions() -> dict[str, str | None]:
     }
 
 
-def paired_difference(before: np.ndarray, after: np.ndarray) -> list[float] | None:
-    """[low, mid, high]: after - before in accuracy with its 95 % interval by paired bootstrap.
-
-    An image's difference is -1, 0 or 1, so resampling images is drawing the counts of the three.
-    """
-    n = len(before)
-    if not n:
-        return None
-    change = after.astype(int) - before.astype(int)
-    shares = np.bincount(change + 1, minlength=3) / n
-    drawn = rng_for(0, "paired bootstrap").multinomial(n, shares, size=RESAMPLES)
-    low, high = np.quantile((drawn[:, 2] - drawn[:, 0]) / n, (0.025, 0.975))
-    return [float(low), float(change.mean()), float(high)]
-
-
 def describe_episode(episode: Episode) -> dict:
     return {
         "source": episode.source,
@@ -165,7 +158,8 @@ def memory(network: Network, plan: Plan, program: Program, result: int | None = 
 
     `result` is what the delta keeps of the arena, None before there is one.
     """
-    updated = sum(u.n_weights(network) for u in plan.recipe.updates)
+    updates = plan.recipe.updates if plan.recipe.n_steps else ()
+    updated = sum(u.n_weights(network) for u in updates)
     added = program.network.added.values()
     outside = {
         "frozen_weights": frozen_bytes(network),
@@ -178,7 +172,7 @@ def memory(network: Network, plan: Plan, program: Program, result: int | None = 
         **({} if result is None else {"delta": result}),
         **replay_bytes(program),
         "paper": paper_memory(network.layers, updated),
-        "trained_parameters": n_trained(network, plan.recipe.updates),
+        "trained_parameters": n_trained(network, updates),
         "precision": plan.recipe.precision,
         "outside": with_old_keys(outside),
     }
@@ -215,15 +209,18 @@ def planned_macs(network: Network, plan: Plan) -> dict:
     return with_old_keys(facts)
 
 
-def executed_macs(program: Program, scores: Scores | None) -> dict[str, int]:
+def executed_macs(program: Program, scores: Scores | None, repeated: bool = False) -> dict[str, int]:
     """MACs by stage: probe, features (the frozen part, cached), heads and training.
+
+    If all but the training was `repeated`, this counts twice.
 
     Forward, recomputed and backward alike. Predicting the queries is no part of an adaptation; fitting the
     head by which the unadapted network predicts them is.
     """
     counted = macs_by_part(program)
     parts = ("features", "heads", "training")
-    return {"probe": scores.macs if scores else 0} | {part: counted.get(part, 0) for part in parts}
+    times = {part: 1 if part == "training" else 1 + repeated for part in parts}
+    return {"probe": scores.macs if scores else 0} | {p: n * counted.get(p, 0) for p, n in times.items()}
 
 
 def similarity(scores: Scores | None) -> float | None:
@@ -237,7 +234,7 @@ def selection(network: Network, recipe: Recipe, scores: Scores | None) -> list[d
     `inputs` names the input channels to which their weights are limited, None for all.
     """
     rows = []
-    for u in recipe.updates:
+    for u in recipe.updates if recipe.n_steps else ():
         layer, channels = network.all_layers[u.layer], sorted(u.channels)
         fisher = scores.fisher.get(u.layer) if scores else None
         fraction = None

@@ -57,20 +57,20 @@ def _accuracy(facts: dict) -> list[str]:
         return [tag("p", "Normal or not", class_="figure"), tag("p", safe(f"{normal_text(facts)}."))]
     if estimate["accuracy"] is None:
         return [tag("p", "Accuracy unknown", class_="figure"), tag("p", safe(estimate["why"]))]
-    right = f"{figure(facts)} right"
-    measured = estimate["method"] != "cross-validation"
-    first = tag("p", right if measured else f"about {right} expected", class_="figure")
+    measured = estimate["method"] == "held-out"
+    first = f"{figure(facts)} named rightly" if measured else f"about {figure(facts)} right expected"
+    first = tag("p", first, class_="figure")
     return [first, tag("p", safe(f"{estimate_text(facts)}."))]
 
 
 def _kept(facts: dict) -> str:
     guard, withheld, kept = facts["guard"], facts["accuracy"]["withheld"], safe(kept_text(facts))
     reasons = "; ".join(safe(reason["text"]) for reason in guard["reasons"])
+    more = "" if withheld is None else f" With the training, {withheld:.1%} would have been right."
     if guard["forced"]:
         return tag("p", tag("strong", "Kept because it was forced", class_="warn"), f", although {reasons}.")
     if guard["accepted"]:
-        return tag("p", tag("strong", "Kept", class_="good"), f": {kept}.")
-    more = "" if withheld is None else f" With the adaptation, {withheld:.1%} would have been right."
+        return tag("p", tag("strong", "Kept", class_="good"), f": {kept}.{more}")
     words = f": {reasons}. Predictions are those of the network before the adaptation.{more}"
     return tag("p", tag("strong", "Not kept", class_="bad"), words)
 

@@ -151,6 +151,8 @@ def _guard(facts: dict) -> list[str]:
     reasons = "; ".join(r["text"] for r in g["reasons"])
     if g["forced"]:
         lines = [f"kept because it was forced, although {reasons}"]
+    elif g["kept"] == "head":
+        lines = [f"kept a new head alone{': ' * bool(reasons)}{reasons}"]
     elif g["accepted"]:
         lines = ["found nothing against the adaptation"]
     else:

@@ -1,5 +1,6 @@
 """One adaptation from Fisher scoring to the answers: its working copy, arena and bound calls."""
 
+from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from itertools import count
@@ -21,7 +22,7 @@ from tinytrain.plan.plan import Plan
 from tinytrain.plan.scores import Scores
 from tinytrain.program.calls import AFTER, RESULT, Role
 from tinytrain.program.program import Program
-from tinytrain.runtime.answers import Answers
+from tinytrain.runtime.answers import Answers, labels_of
 from tinytrain.runtime.fisher import measure_fisher
 from tinytrain.runtime.fitting import HeadFitting
 from tinytrain.runtime.int8_copy import working_copy
@@ -42,7 +43,8 @@ from tinytrain.runtime.trainer import Trainer
 class RunFacts:
     """How an adaptation ran: `threads` at most, mean `losses` of its steps, `seconds` by stage.
 
-    `used` are the seconds spent of the time limit; None without one.
+    `repeated`: all but the training was done once more, as the training was not kept. `used` are
+    the seconds spent of the time limit; None without one.
     """
 
     seed: int
@@ -51,6 +53,7 @@ class RunFacts:
     losses: list[float]
     seconds: dict[str, float]
     used: float | None = None
+    repeated: bool = False
 
 
 class Run:
@@ -63,6 +66,7 @@ class Run:
         self.device, self.network, self.episode, self.seed = device, network, episode, seed
         self.kernels, self.clock = device.kernels(), device.clock()
         self.time: TimeBudget | None = None
+        self.repeated = False  # without the training
 
     def __enter__(self) -> "Run":
         with ExitStack() as stack:
@@ -143,10 +147,23 @@ class Run:
                 "images; take another backbone",
             )
 
-    def train(self) -> list[float]:
-        """The mean loss of every step, up to the first that is no number; none if nothing is trained."""
-        self.losses = []
-        if self.recipe.updates:
+    def doubted(self, why_not: Callable[[np.ndarray], object]):
+        """What ``why_not(rows)`` says of the rows of `leave_one_out.measure` before training.
+
+        None if there is nothing to train, or if it goes on from one adaptation to the next.
+        """
+        doubtful = self.recipe.updates and not self.episode.continues
+        return why_not(self.array("left out (before)")) if doubtful else None
+
+    def train(self, wanted: bool = True) -> list[float]:
+        """The mean loss of every step, up to the first that is no number; none if nothing is trained.
+
+        Unless that is `wanted`, the head alone is what results.
+        """
+        self.losses, self.wanted = [], wanted
+        if self.recipe.updates and not wanted:
+            self.recipe = replace(self.recipe, options=replace(self.recipe.options, last_step=0))
+        elif self.recipe.updates:
             if self.time:
                 self.time.begin(self.trainer.program, self.clock.seconds["head"])
             self._train()
@@ -179,20 +196,22 @@ class Run:
 
     def result(self) -> Delta:
         """What training changed and the head fitted to it, in the arena; the rest of that is given back."""
-        trainer, finite = self.trainer, bool(np.isfinite(self.losses).all())
-        self._trained = finite and bool(self.losses)
+        return self._result(self.losses)
+
+    def _result(self, losses: list[float]) -> Delta:
+        trainer, finite = self.trainer, bool(np.isfinite(losses).all())
+        self._trained = finite and bool(losses)
         cosine, own = self._before
         head = cosine if self.recipe.updates else own
-        no_time = bool(self.recipe.updates) and self.recipe.n_steps == 0
-        if self._trained or no_time:
-            head = self.fitting.after(self.recipe.n_steps)
+        if self.recipe.updates and finite:
+            head = self.fitting.after(self.recipe.n_steps if losses else 0)
         replay = self._replay()
         # Features and workspaces are given back before the result is written down and judged.
         self.release(AFTER)
         if self._trained:
             trainer.run("result")
         delta = Delta(
-            self.network.digest, self.network.name, trainer.host.slices,
+            self.network.digest, self.network.name, trainer.host.slices if self._trained else (),
             self.fitting.kept(head), self.episode.class_names, {}, replay,
             trainer.program.network.quantisation if trainer.program.precision == "int8" else None,
         )  # fmt: skip
@@ -243,18 +262,39 @@ class Run:
         self.trainer.host.answering = heads, answers
         self.trainer.run("queries")
 
-    def keep(self, delta: Delta, accepted: bool) -> tuple[Delta, Answers]:
-        """`delta`, or cosine prototypes for the network as it was unless it is `accepted`.
+    def right(self) -> tuple[np.ndarray, np.ndarray]:
+        """Whether the head alone, and what was adapted, are right on each query that decides, (n,) both."""
+        labels = self.episode.query.labels if self.episode.decides else np.empty(0, np.int32)
+        alone, adapted = (labels_of(self._answers[row, : len(labels)]) == labels for row in (2, 0))
+        return alone, adapted
+
+    def keep(self, delta: Delta, accepted: bool, trained: bool = True) -> tuple[Delta, Answers]:
+        """`delta`, or, for the network as it was, cosine prototypes unless it is `accepted`, or the recipe's
+        head alone unless what is `trained` is to be kept.
 
         All pages of the arena are given back but those of the arrays that are kept.
         """
-        if not accepted:
+        withheld = None
+        if self._trained and self.is_finite and not (accepted and trained):
+            withheld = labels_of(self._answers[0]).copy()
+        if accepted and self._trained and not trained:
+            delta = self._without_training()
+        elif not accepted:
             delta = replace(delta, slices=(), head=self.fitting.with_means(self._before[0]))
         self.trainer.bind.arena.keep([*delta.arrays(), self._answers])
         self.clock.lap("queries")
         if self.time:
             self.time.end()
-        return delta, Answers(self._answers, accepted, self.is_finite)
+        return delta, Answers(self._answers, accepted, withheld)
+
+    def _without_training(self) -> Delta:
+        """The delta of the recipe's head alone: everything once more but the training, in the same arena."""
+        self.fitting, self.repeated = HeadFitting(self.trainer), True
+        self.cache_features()
+        self.fit_heads()
+        delta = self._result([])
+        self.predict(delta)
+        return delta
 
     def as_trained(self, plan: Plan, program: Program) -> tuple[Plan, Program]:
         """`plan` and its `program` with the steps that were made."""
@@ -264,11 +304,17 @@ class Run:
 
     def warnings(self) -> tuple[str, ...]:
         """What the time took away, if there was one."""
-        return self.time.warnings(self.recipe) if self.time else ()
+        return self.time.warnings(self.recipe, self.wanted) if self.time else ()
 
     def facts(self) -> RunFacts:
         """How it ran, so far."""
         used = self.time.total if self.time else None
         return RunFacts(
-            self.seed, self.device.threads, self.kernels.backend, self.losses, self.clock.seconds, used
+            self.seed,
+            self.device.threads,
+            self.kernels.backend,
+            self.losses,
+            self.clock.seconds,
+            used,
+            self.repeated,
         )

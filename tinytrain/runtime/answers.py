@@ -8,45 +8,53 @@ import numpy as np
 
 from tinytrain.base.class_names import MAX_CLASSES
 from tinytrain.heads.calibration import softmax
-from tinytrain.heads.head import Head
+from tinytrain.heads.head import IDENTIFIED, Head
 
-# One int32 holds a label and the confidence in it, in STEPS steps: no byte more for each query image.
+# One int32 holds a label and the confidence in it, in STEPS steps, inverted if the image is left open: no
+# byte more for each query image.
 STEPS = (2**31 - 1) // MAX_CLASSES - 1
 
 
 def answer(head: Head, embedding: np.ndarray) -> int:
-    """The label that `head` gives to an `embedding` (1, d), and its confidence in it, as one number.
+    """The label that `head` gives to an `embedding` (1, d), its confidence in it, and whether it names it.
 
     The confidence in logits that are no numbers is 0.
     """
     logits = head.logits(embedding)[0]
     label = int(logits.argmax())
     confidence = float(softmax(logits / head.temperature)[label])
-    return label + MAX_CLASSES * round(STEPS * confidence if math.isfinite(confidence) else 0)
+    own = type(head).state is not Head.state
+    state = head.state(embedding[0], confidence) if own else head.state_of(logits, confidence)
+    found = label + MAX_CLASSES * round(STEPS * confidence if math.isfinite(confidence) else 0)
+    return found if state == IDENTIFIED else ~found
 
 
 def labels_of(answers: np.ndarray) -> np.ndarray:
     """Labels (n,) int32 of the `answers` (n,) of `answer`."""
-    return answers % MAX_CLASSES
+    return _said(answers) % MAX_CLASSES
 
 
 def confidence_of(answers: np.ndarray) -> np.ndarray:
     """Confidence (n,) from 0 to 1 in the labels of `answers` (n,)."""
-    return (answers // MAX_CLASSES) / STEPS
+    return (_said(answers) // MAX_CLASSES) / STEPS
+
+
+def _said(answers: np.ndarray) -> np.ndarray:
+    return np.where(answers < 0, ~answers, answers)
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
     """Labels (n,) predicted for the query images; `raw` (3, n) is what `answer` gave for them.
 
-    The rows of `raw` are those of the adapted network, of cosine prototypes of the unadapted network, and
-    of the recipe's head for it. `accepted` says which of the first two is kept; `finite` whether the first
-    one holds anything.
+    The rows of `raw` are those of the delta that training, if there was any, led to; of cosine prototypes of
+    the unadapted network; and of the recipe's head for it. `accepted` says which of the first two is kept.
+    `withheld` are the labels (n,) of the adapted network, None if it was kept or is no number.
     """
 
     raw: np.ndarray
     accepted: bool
-    finite: bool
+    withheld: np.ndarray | None = None
 
     @cached_property
     def before(self) -> np.ndarray:
@@ -60,13 +68,13 @@ class Answers:
 
     @cached_property
     def after(self) -> np.ndarray:
-        """By what is kept: the adapted network, or cosine prototypes of the unadapted one."""
+        """By what is kept."""
         return labels_of(self._kept)
 
-    @cached_property
-    def withheld(self) -> np.ndarray | None:
-        """What the adapted network would have said; None if it was kept or is no number."""
-        return None if self.accepted or not self.finite else labels_of(self.raw[0])
+    @property
+    def named(self) -> np.ndarray:
+        """(n,): whether the label of `after` is named, or else the image left open: uncertain or unknown."""
+        return self._kept >= 0
 
     @property
     def confidence(self) -> np.ndarray:

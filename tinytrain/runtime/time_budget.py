@@ -156,10 +156,12 @@ class TimeBudget:
         """The adaptation is over."""
         self.total = self.used()
 
-    def warnings(self, recipe: Recipe) -> tuple[str, ...]:
-        """What the time took away."""
+    def warnings(self, recipe: Recipe, wanted: bool) -> tuple[str, ...]:
+        """What the time took away of training, if that was `wanted`."""
         lines, given = [], f"{self.seconds:g} s"
-        if not recipe.n_steps:
+        if not wanted:
+            pass
+        elif not recipe.n_steps:
             lines.append(f"{given} are too short to train anything: only the head was fitted")
         elif recipe.options.last_step is not None:
             lines.append(

@@ -1,6 +1,7 @@
 """``tinytrain adapt``: adapt a network to images, and write a delta and a report."""
 
 import os
+from argparse import BooleanOptionalAction
 
 from tinytrain.backbones.load import open_backbone, remember_backbone
 from tinytrain.base.errors import AdaptationRefusedError, UsageError
@@ -57,6 +58,11 @@ def add_arguments(parser) -> None:
     parser.add_argument("--store", metavar="DIR", help="put the delta on trial in this store")
     parser.add_argument(
         "--force", action="store_true", help="keep an adaptation that the guard refuses as harmful"
+    )
+    parser.add_argument(
+        "--train",
+        action=BooleanOptionalAction,
+        help="train, or fit a new head alone; default: train unless the images show that it would not help",
     )
     parser.add_argument("--report", metavar="FILE", help="also write a report (.html, .json or .txt)")
     parser.add_argument(
@@ -128,7 +134,8 @@ def _adapted(arguments, policy, progress):
     drawn = episodes.draw(arguments, policy)
     planner = episodes.planner_of(arguments, network, policy, drawn)
     device = Device(threads=arguments.threads, progress=progress)
-    report = adapt(network, drawn, None, planner, arguments.seed, device, arguments.force)
+    options = {"force": arguments.force, "train": arguments.train}
+    report = adapt(network, drawn, None, planner, arguments.seed, device, **options)
     return report.with_warnings(*episodes.warnings(arguments, policy, report.episode)), planner
 
 

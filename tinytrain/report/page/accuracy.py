@@ -13,11 +13,14 @@ from tinytrain.report.page.thumbnails import Thumbnails
 
 SCALE = ("0%", "25%", "50%", "75%", "100%")
 STAGES = {"before": "before", "after": "after"}
-# Without an adaptation that is kept, there is nothing after it.
-REFUSED = {
-    "withheld": "adapted, not kept",
-    "before": "unadapted, same classifier",
-    "after": "kept: unadapted, nearest class mean",
+# Of training that is not kept, what was kept in its place.
+NOT_TRAINED = {
+    "head": {"withheld": "trained, not kept", "after": "kept: untrained, a new head alone"},
+    "cosine": {
+        "withheld": "trained, not kept",
+        "before": "untrained, same classifier",
+        "after": "kept: untrained, nearest class mean",
+    },
 }
 MATRIX = 30  # classes of which the confusion is shown as a whole matrix
 PAIRS = 30  # confused pairs that are listed
@@ -32,7 +35,7 @@ def answers_section(facts: dict, thumbnails: Thumbnails | None) -> str:
     return section(
         "Answers for held-out images",
         _stages(facts),
-        _changes(queries) if facts["guard"]["accepted"] else "",
+        _changes(queries) if facts["guard"]["kept"] == "adapted" else "",
         wrong_answers(facts, thumbnails),
         per_class(queries, facts["episode"]["classes"]),
         confusion(queries, facts["episode"]["classes"]),
@@ -42,7 +45,7 @@ def answers_section(facts: dict, thumbnails: Thumbnails | None) -> str:
 def _stages(facts: dict) -> str:
     a = facts["accuracy"]
     rows = []
-    for key, label in (STAGES if facts["guard"]["accepted"] else REFUSED).items():
+    for key, label in NOT_TRAINED.get(facts["guard"]["kept"], STAGES).items():
         if a[key] is None:
             continue
         interval = wilson_interval(a[key] * a["n_query"], a["n_query"])

@@ -96,7 +96,7 @@ def wrong_answers(facts: dict, thumbnails: Thumbnails | None) -> str:
     rows = list(enumerate(facts["queries"]))
     wrong = sorted((r for r in rows if r[1]["after"] != r[1]["class"]), key=lambda r: -r[1]["confidence"])
     mended = [r for r in rows if r[1]["before"] != r[1]["class"] == r[1]["after"]]
-    mended = mended if facts["guard"]["accepted"] else []
+    mended = mended if facts["guard"]["kept"] == "adapted" else []
     if not rows or thumbnails is None:
         return ""
     if not wrong:

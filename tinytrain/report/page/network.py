@@ -14,7 +14,9 @@ def network_section(facts: dict) -> str:
     return section(
         "What was trained",
         tag("p", safe(_summary(facts, len(layers)))),
-        "" if facts["guard"]["accepted"] else tag("p", "None of it was kept.", class_="bad"),
+        ""
+        if facts["guard"]["kept"] == "adapted" or not rows
+        else tag("p", "None of it was kept.", class_="bad"),
         _drawing(layers, rows) if layers else "",
         details("Trained layers", _table(rows)) if rows else "",
     )
