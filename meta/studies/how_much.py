@@ -72,10 +72,11 @@ def run_job(network, dataset, args, episode: int) -> dict:
         follows = (recipe.steps, recipe.head) != (Recipe.steps, "lda")
         report = adapted(macs, policy) if follows else usual
         facts = report.to_json()
-        refused = report.guard.forced or not report.guard.accepted
+        codes = {reason.code for reason in report.guard.reasons}
+        instead = "before_cosine" if codes & {"labels", "not-finite"} else "before"
         row["policy"][f"{macs:g}"] = {
             "adapted": _accuracy(report),
-            "with guard": facts["accuracy"]["before_cosine"] if refused else _accuracy(report),
+            "with guard": facts["accuracy"][instead] if codes else _accuracy(report),
             "steps": report.plan.recipe.steps,
             "head": report.plan.recipe.head,
             "measures": facts["guard"]["measures"],

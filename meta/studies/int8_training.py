@@ -118,8 +118,8 @@ def moved(report: Report) -> float | None:
 
 def facts_of(network: Network, drawn, args, form: Form, episode: int) -> dict:
     device, budget = CountingDevice(), Budget(form.memory, args.macs, precision=form.precision)
-    report = adapt(network, drawn, budget, form.policy(args), args.seed, device)
-    facts, refused = report.to_json(), not report.guard.accepted
+    report = adapt(network, drawn, budget, form.policy(args), args.seed, device, train=True)
+    facts, refused = report.to_json(), report.guard.kept != "adapted"
     return {
         "accuracy": facts["accuracy"]["withheld" if refused else "after"],
         "arena": facts["memory"]["arena"],

@@ -4,16 +4,16 @@
     python -m tinytrain.meta.studies.kept --summary --out results/kept.jsonl
 
 A task has 2 to 20 classes and 3 to 30 images of each, both drawn evenly on a logarithmic scale, and is run
-with right labels, with 20 % wrong ones, and with shuffled ones. Every task is a line of the log: the evidence,
-what was kept, and how many of some 250 queries, by which nothing is decided, each candidate gets right; what
-was not run or not kept is adapted once more for that. A run that was stopped goes on where it stopped;
---summary prints the figures of a log.
+with right labels, with 20 % wrong ones, and with shuffled ones. Every task is a line of the log: the
+evidence, what was kept, and how many of some 250 queries, by which nothing is decided, each candidate gets
+right; what was not run or not kept is adapted once more for that. A run that was stopped goes on where it
+stopped; --summary prints the figures of a log.
 
 "Regret" is how far what is kept stays behind the best of the three. Of three that are equally good one is
 best by chance; "fair" is the regret against the one that is best on half of the queries, measured on the
-other half. "Worse" are tasks whose result gets fewer queries right than the new head alone, by more than 1 and
-2 standard errors of the paired difference: of two that are equally good, one is worse by more than 1 in 16 %
-of all tasks, and by more than 2 in 2 %. A refused adaptation counts with its cosine prototypes.
+other half. "Worse" are tasks whose result gets fewer queries right than the new head alone, by more than 1
+and 2 standard errors of the paired difference: of two that are equally good, one is worse by more than 1 in
+16 % of all tasks, and by more than 2 in 2 %. A refused adaptation counts with its cosine prototypes.
 """
 
 import math
@@ -93,7 +93,7 @@ def run_job(network, dataset: Dataset, args, labels: str, task: int) -> dict:
         "kept": guard.kept, "refused": not guard.accepted, "trained": bool(report.ran.losses),
         "reasons": [reason.code for reason in guard.reasons],
         "candidates": dict(zip(("adapted", "head", "cosine"), right.mean(axis=1).tolist(), strict=True)),
-        "result": float(result.mean()), "fair": _fair(right, result),
+        "result": float(result.mean()), "fair": fair(right, result),
         "error": float(difference.std() / math.sqrt(len(truth))), "named": facts["accuracy"]["named"],
         "measures": trained.guard.measures, "losses": [round(float(x), 4) for x in trained.ran.losses],
         "similarity": facts["similarity"], "suspects": len(guard.suspects),
@@ -101,8 +101,8 @@ def run_job(network, dataset: Dataset, args, labels: str, task: int) -> dict:
     }  # fmt: skip
 
 
-def _fair(right: np.ndarray, result: np.ndarray) -> float:
-    """How far `result` (n,) is behind the row of `right` (3, n) that is best on the other half of the images."""
+def fair(right: np.ndarray, result: np.ndarray) -> float:
+    """How far `result` (n,) is behind that row of `right` (3, n) that is best on the other half."""
     halves = [np.arange(right.shape[1]) % 2 == k for k in (0, 1)]
     behind = [
         right[right[:, one].mean(axis=1).argmax()][other].mean() - result[other].mean()

@@ -9,8 +9,8 @@ on where it stopped, and --summary prints the figures of a log, those of every s
 are wrong at several rates in the same episodes ("symmetric": any other class, "pairs": the next class). The
 guard sees the support alone; its verdict is compared with queries it never saw. The part "suspects" trains
 nothing: it counts the images that `check` names, and how many of these have a wrong label.
-"Unadapted" are cosine prototypes of the network as it is, which the guard goes back to; the policy's head is
-fitted to the same network.
+"Unadapted" are cosine prototypes of the network as it is, to which the guard goes back if labels look wrong;
+the policy's head is fitted to the same network, and kept if training did harm.
 """
 
 import sys
@@ -80,15 +80,16 @@ def run_noise(network, dataset, args, rate: float, index: int) -> dict:
     """One adaptation with wrong labels: the verdict, and accuracies of what it chose between."""
     episode = decoded_episode(network, dataset, args, index)
     episode, wrong = mislabelled(episode, dataset, args, rate, index)
-    facts = adapted(network, episode, args, index).to_json()
+    facts = adapted(network, episode, args, index, train=True).to_json()
     guard, a = facts["guard"], facts["accuracy"]
     suspects = [s["index"] for s in guard["suspects"]]
     return {
         "accepted": guard["accepted"],
+        "kept": guard["kept"],
         "reasons": [r["code"] for r in guard["reasons"]],
         "unadapted": a["before_cosine"],
         "before": a["before"],
-        "adapted": a["after"] if guard["accepted"] else a["withheld"],
+        "adapted": a["after"] if guard["kept"] == "adapted" else a["withheld"],
         "result": a["after"],
         "suspects": len(suspects),
         "wrong": len(wrong),

@@ -84,7 +84,7 @@ def run_job(
     support = in_frames(support, frames, args.seed) if frames > 1 else support
     known = replace(drawn, support=support, query=query, class_names=drawn.class_names[: args.way])
     policy = given_policy(f"{args.policy}+{head}") if head else None
-    report = adapted(network, known, args, episode, policy)
+    report = adapted(network, known, args, episode, policy, train=True)
     delta, predictor = report.delta, Predictor(network, report.delta)
     embedded = {"own": predictor.embed(query), "same": predictor.embed(outside)}
     embedded["other"] = np.concatenate([predictor.embed(i) for i in others(dataset, args, episode)])

@@ -226,10 +226,10 @@ def support_alone(network: Network, args) -> Episode:
     return decoded_episode(network, open_dataset(args.packs, args.data), args, queries=0)
 
 
-def adapted(network: Network, episode: Episode, args, seed: int, policy=None, force: bool = False) -> Report:
-    """An adaptation by the options of ADAPTS, on one thread."""
+def adapted(network: Network, episode: Episode, args, seed: int, policy=None, **how) -> Report:
+    """An adaptation by the options of ADAPTS, on one thread; `how`: `force` and `train` of `adapt`."""
     budget = Budget(parse_bytes(args.budget))
-    return adapt(network, episode, budget, policy or args.policy, seed, Device(threads=1), force=force)
+    return adapt(network, episode, budget, policy or args.policy, seed, Device(threads=1), **how)
 
 
 def with_recipes(policy: Policy, change: Callable[[Recipe], Recipe]) -> Policy:

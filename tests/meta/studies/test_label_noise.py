@@ -34,7 +34,8 @@ def test_every_case_is_a_line_and_a_stopped_run_goes_on_where_it_was(arguments, 
     first = rows()
     assert [r["case"] for r in first] == [f"symmetric {rate}" for rate in noise.RATES]
     for row in first:
-        assert row["result"] == (row["adapted"] if row["accepted"] else row["unadapted"])
+        kept = {"adapted": "adapted", "head": "before", "cosine": "unadapted"}[row["kept"]]
+        assert row["result"] == row[kept] and row["accepted"] == (row["kept"] != "cosine")
     with open(log, "a") as file:
         file.write('{"pack": "sig')  # a kill in the middle of a line
     noise.main([*arguments, "--episodes", "2"])
