@@ -29,6 +29,7 @@ from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.policies.common import Policy
 from tinytrain.report import RENDERERS
+from tinytrain.runtime.fitting import HeadFitting
 from tinytrain.runtime.predict import Predictor
 
 BIG = Budget(memory=2**22)
@@ -240,12 +241,15 @@ def wrong_labels(episode, share=0.4):
 
 @pytest.fixture(scope="module")
 def refused():
-    report = adapt(toy_network(), toy_episode(3, 6, 4), BIG, policy(1e4, optimizer="sgd"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HeadFitting, "is_better_than_prototypes", lambda fitting: False)
+        report = adapt(toy_network(), toy_episode(3, 6, 4), BIG, policy(1e4, optimizer="sgd"))
     assert not report.guard.accepted
     return report
 
 
 def test_a_refused_result_predicts_like_the_unadapted_network(refused):
+    assert refused.guard.kept == "cosine"
     assert (refused.answers.after == refused.answers.before_cosine).all()
     unadapted = adapt(toy_network(), refused.episode, BIG, "none")
     assert refused.delta.slices == () and refused.delta.head.kind == "cosine" and refused.delta.views == 1

@@ -9,8 +9,12 @@ from cases import each
 from int8nets import toy8
 from toydevices import ONE
 
+from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.file import encode_delta
 from tinytrain.episode.episode import Episode, FolderEpisode
+from tinytrain.heads.head import FIT_TAKES, Support
+from tinytrain.heads.registry import find_head
+from tinytrain.kernels import load
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.check import check, with_adaptations
 from tinytrain.pipeline.toy import toy_episode, toy_network
@@ -18,6 +22,7 @@ from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.policies.common import Policy
 from tinytrain.report.text import render_text
+from tinytrain.runtime.fitting import HeadFitting
 from tinytrain.runtime.predict import Predictor
 
 BIG, TRAINED = Budget(memory=2**22), 6
@@ -133,6 +138,47 @@ def test_images_held_out_of_a_folder_turn_down_what_is_worse_and_other_queries_o
     assert bare(decided) == bare(adapt(toy_network(), folder, BIG, policy(), train=False))
     forced = adapt(toy_network(), folder, BIG, policy(), force=True)
     assert forced.guard.kept == "adapted" and forced.guard.forced and bare(forced) == bare(measured)
+
+
+@each("better", [False, True])
+def test_a_refused_adaptation_predicts_by_the_head_that_leave_one_out_prefers_and_stays_refused(better):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tinytrain.guard.guard.LEAST_FIT", 99)
+        patch.setattr(HeadFitting, "is_better_than_prototypes", lambda fitting: better)
+        report = adapt(toy_network(), toy_episode(3, 6, 20), BIG, policy())
+    answers = report.answers
+    assert report.guard.kept == ("head" if better else "cosine") and not report.guard.accepted
+    assert (answers.after == (answers.before if better else answers.before_cosine)).all()
+    logits = Predictor(report.network, report.delta).logits(report.episode.query)
+    assert (logits.argmax(axis=1) == answers.after).all() and answers.withheld is not None
+    facts = report.to_json()
+    assert str(report).startswith("refused     the old weights stay") and "training" in str(report)
+    words = "a new head alone" if better else "cosine prototypes"
+    assert f"predictions are those of {words}" in " ".join(render_text(facts).split())
+
+
+@each("head", ["lda", "ridge", "mild-lda"])
+def test_a_head_is_compared_with_prototypes_by_images_that_it_has_not_seen(head):
+    """By fitting it again without each image."""
+    rng, seen = rng_for(0, "unseen"), []
+    means, labels = rng.standard_normal((3, 8)), np.repeat(np.arange(3, dtype=np.int32), 6)
+    x = (means[labels] + 1.5 * rng.standard_normal((18, 8))).astype(np.float32)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+
+    def fitted(chosen, judge=None):
+        buffers = find_head(head).buffers(3, 8)
+        arrays = {b.name: b.allocate() for b in buffers if b.lifetime in FIT_TAKES}
+
+        def batches():
+            yield np.ascontiguousarray(x[chosen]), labels[chosen]
+
+        support = Support(batches, batches, np.bincount(labels[chosen]), judge=judge)
+        return find_head(head).fit(load(), arrays, support)
+
+    every = np.arange(18)
+    fitted(every, lambda logits, label: seen.append(int(logits.argmax())))
+    again = [int(fitted(np.delete(every, i)).logits(x[i : i + 1]).argmax()) for i in every]
+    assert np.mean(np.array(seen) == again) > 0.85 and np.mean(again == labels) < 1
 
 
 def test_in_int8_the_head_alone_is_what_it_would_have_been_too(monkeypatch):

@@ -3,8 +3,9 @@
 A new head alone is that of the recipe, fitted to the network as it is. It is kept if training is not worth
 it: if nearly all images are recognised without themselves before it (`no_gain`), if the loss rose (see
 RISE_FRACTION), if leave-one-out accuracy fell, or if images that were held out prove it (`vetoed`).
-The adaptation is refused, and cosine prototypes are all that is left, if values are not finite, if the labels
-do not fit the images, or if not even guessing is beaten: a head that learns labels learns wrong ones, too.
+The adaptation is refused if values are not finite, if the labels do not fit the images, or if not even
+guessing is beaten. A head that learns labels learns wrong ones, too, so it then takes the place of prototypes
+only if it recognises more images without themselves (`Run.keep`).
 Leave-one-out accuracy after training would not be enough, because training has seen the images and memorises
 even wrong labels. So labels are tested before training, where a left-out image is really unseen.
 Everything here is a function of rows of evidence: nothing is trained, no query is seen but by `vetoed`.
@@ -70,11 +71,13 @@ class Reason:
 class Verdict:
     """`kept`: ADAPTED, HEAD or COSINE; the `reasons` are why not the first of them.
 
+    `refused`: the images or values are wrong, so nothing of it is worth keeping.
     `forced`: it is ADAPTED in spite of `reasons`. `left_out` is what support images, each classified without
     itself before training, say about new ones.
     """
 
     kept: str
+    refused: bool
     forced: bool
     reasons: tuple[Reason, ...]
     suspects: tuple[Suspect, ...]
@@ -85,7 +88,7 @@ class Verdict:
     @property
     def accepted(self) -> bool:
         """Whether there is a result that is worth keeping. If not, the adaptation is refused."""
-        return self.kept != COSINE
+        return not self.refused
 
     def to_json(self) -> dict:
         return {
@@ -123,11 +126,12 @@ def judge(evidence: Evidence, images, class_names: tuple[str, ...], force: bool 
         wrong = labels or _no_better_than_guessing(measures)
     reasons = tuple(reason for reason in found if reason)
     forced = forced and bool(reasons)
-    kept = ADAPTED if forced else COSINE if wrong else HEAD if reasons or not trained else ADAPTED
+    refused = bool(wrong) and not forced
+    kept = COSINE if refused else ADAPTED if forced or (trained and not reasons) else HEAD
     suspects = find_suspects(evidence.before, images, class_names)
     mislabelled = [s.index for s in suspects if s.reason == MISLABELLED]
     shown = left_out(margins(evidence.before), mislabelled, images.labels, class_names, evidence.repeats)
-    return Verdict(kept, forced, reasons, suspects, measures, evidence.macs, shown)
+    return Verdict(kept, refused, forced, reasons, suspects, measures, evidence.macs, shown)
 
 
 def no_gain(before: np.ndarray) -> Reason | None:

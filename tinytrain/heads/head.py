@@ -61,13 +61,14 @@ class Support:
 
     `clean` are those of the clean images alone, of which there are `images` (way,) per class. Embeddings
     have length 1 and are only read; a batch may be overwritten by the next one. `steps` of training have seen
-    the images before.
+    the images before. ``judge(logits, label)`` is told what a linear head without it says of a clean image.
     """
 
     every_view: Batches
     clean: Batches
     images: np.ndarray
     steps: int = 0
+    judge: Callable[[np.ndarray, int], None] | None = None
 
     def each(self) -> Iterator[tuple[np.ndarray, int]]:
         """The clean images one by one: embedding (d,) and label."""

@@ -84,7 +84,7 @@ def calibrated(
     ``own_logit(mean, e, images)`` is the logit of the unit embedding `e` for a class with that mean of so
     many images. All views of an image are assumed to have the embedding of the clean image. Where more than
     the own class follows, ``leave_out(logits, e, label)`` does it all. ``unseen(logits, e, label)`` returns
-    what the limit is found from, if that is not what `leave_out` gives.
+    what the limit is found from and `support` is told, if that is not what `leave_out` gives.
     """
     images, means = support.images, head.means
 
@@ -101,7 +101,10 @@ def calibrated(
 
     def left_out(logits, e, label):
         leave(logits, e, label)
+        without = unseen(logits, e, label) if unseen and (found or support.judge) else logits
         if found:
-            found.add(unseen(logits, e, label) if unseen else logits)
+            found.add(without)
+        if support.judge:
+            support.judge(without, label)
 
     return calibration.calibrated(head, support, left_out, logits_of, found)

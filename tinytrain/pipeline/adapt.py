@@ -1,7 +1,7 @@
 """The whole chain on one screen: Fisher scoring, plan, arena, training, heads, verdict, report."""
 
 from tinytrain.episode.episode import Episode
-from tinytrain.guard.guard import HEAD, Evidence, judge, no_gain, vetoed
+from tinytrain.guard.guard import Evidence, judge, no_gain, vetoed
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.plan import Plan
@@ -53,7 +53,7 @@ def adapt(
         # Last of all: what the verdict names takes memory that no plan knows of.
         guard = judge(evidence, episode.support, episode.class_names, force)
         guard = vetoed(guard, *run.right(), force)
-        delta, answers = run.keep(delta, guard.accepted, guard.kept != HEAD)
+        delta, answers, guard = run.keep(delta, guard)
     warnings = (*warnings, *run.warnings())
     found = Report(network, episode, plan, program, scores, run.facts(), answers, delta, guard, warnings)
     return found.sealed()

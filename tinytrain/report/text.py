@@ -15,6 +15,8 @@ from tinytrain.report.conclusion import (
 )
 from tinytrain.report.layout import WIDTH, Command, Item, fitted, labelled, short, wrapped
 
+FALL_BACK = {"cosine": "cosine prototypes, unadapted", "head": "a new head alone"}
+
 
 def render_text(facts: dict, written: Written | None = None, width: int = WIDTH) -> str:
     """The report `facts` (`Report.to_json`) as text: the conclusion, an empty line, and everything else."""
@@ -151,12 +153,12 @@ def _guard(facts: dict) -> list[str]:
     reasons = "; ".join(r["text"] for r in g["reasons"])
     if g["forced"]:
         lines = [f"kept because it was forced, although {reasons}"]
-    elif g["kept"] == "head":
+    elif g["accepted"] and g["kept"] == "head":
         lines = [f"kept a new head alone{': ' * bool(reasons)}{reasons}"]
     elif g["accepted"]:
         lines = ["found nothing against the adaptation"]
     else:
-        lines = [f"kept the old weights: {reasons}", "predictions are those of cosine prototypes, unadapted"]
+        lines = [f"kept the old weights: {reasons}", f"predictions are those of {FALL_BACK[g['kept']]}"]
     if withheld is not None:
         lines.append(f"{withheld:.1%} would have been right with the adaptation that was withheld")
     return lines + [f"suspect: {suspect_text(s)}, score {s['score']:.1f}" for s in g["suspects"]]

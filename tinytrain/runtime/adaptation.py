@@ -268,24 +268,27 @@ class Run:
         alone, adapted = (labels_of(self._answers[row, : len(labels)]) == labels for row in (2, 0))
         return alone, adapted
 
-    def keep(self, delta: Delta, accepted: bool, trained: bool = True) -> tuple[Delta, Answers]:
-        """`delta`, or, for the network as it was, cosine prototypes unless it is `accepted`, or the recipe's
-        head alone unless what is `trained` is to be kept.
+    def keep(self, delta: Delta, verdict) -> tuple[Delta, Answers, object]:
+        """What the `verdict` of the guard keeps of `delta`, and the verdict on that.
 
+        In place of what was trained that is the recipe's head alone for the network as it was; or cosine
+        prototypes, if the verdict does not accept anything and these are better by leave-one-out.
         All pages of the arena are given back but those of the arrays that are kept.
         """
-        withheld = None
-        if self._trained and self.is_finite and not (accepted and trained):
-            withheld = labels_of(self._answers[0]).copy()
-        if accepted and self._trained and not trained:
+        prototypes, withheld = not verdict.accepted, None
+        if self._trained and verdict.kept != "adapted":
+            withheld = labels_of(self._answers[0]).copy() if self.is_finite else None
             delta = self._without_training()
-        elif not accepted:
+            prototypes = prototypes and not self.fitting.is_better_than_prototypes()
+        if prototypes:
             delta = replace(delta, slices=(), head=self.fitting.with_means(self._before[0]))
+        elif not verdict.accepted:
+            verdict = replace(verdict, kept="head")
         self.trainer.bind.arena.keep([*delta.arrays(), self._answers])
         self.clock.lap("queries")
         if self.time:
             self.time.end()
-        return delta, Answers(self._answers, accepted, withheld)
+        return delta, Answers(self._answers, not prototypes, withheld), verdict
 
     def _without_training(self) -> Delta:
         """The delta of the recipe's head alone: everything once more but the training, in the same arena."""

@@ -63,6 +63,7 @@ class HeadFitting:
         self.trainer, self.program, self.kernels = trainer, trainer.program, trainer.kernels
         self.array, self.labels = trainer.bind.array, trainer.labels
         self.repeats = Repeats(np.zeros(len(self.labels), bool))
+        self.right = self.judged = 0  # images by the recipe's head without them, the last time it was fitted
 
     def before(self) -> tuple[CosineHead, Head]:
         """Cosine prototypes and the recipe's head, or these again if nobody needs it, before training.
@@ -101,7 +102,8 @@ class HeadFitting:
         for node in self.program.stage(stage).body:  # prototypes are last, if they are among them
             method, arrays = find_head(node.kind), self._arrays(node, images)
             if method is not BASELINE:
-                support = Support(partial(clean, node.views), clean, images, steps)
+                self.right = self.judged = 0
+                support = Support(partial(clean, node.views), clean, images, steps, self._judge)
                 own = _as_kept(node, method.fit(kernels, arrays, support))
         means = arrays["means"] if method is BASELINE else trainer.sums
         left_out = trainer.bind.whole(node.left_out)
@@ -125,6 +127,18 @@ class HeadFitting:
         if units == "embed":  # training takes the bytes of the means, which their lengths bring back
             lengths_of(means, self.array("head before, cosine: lengths"))
         return cosine, own
+
+    def _judge(self, logits: np.ndarray, label: int) -> None:
+        self.right, self.judged = self.right + int(logits.argmax() == label), self.judged + 1
+
+    def is_better_than_prototypes(self) -> bool:
+        """Whether the recipe's head recognises more images without themselves, both without training.
+
+        Of a head that is not linear this is unknown.
+        """
+        if not self.judged:
+            return False
+        return self.right / self.judged > np.nanmean(recognised(self.array("left out (before)")))
 
     def _arrays(self, node: FitHead, images: np.ndarray) -> dict[str, np.ndarray]:
         """The arrays of a head, those parts of them that so many `images` (way,) of each class take."""

@@ -41,7 +41,7 @@ def test_a_task_is_a_line_for_each_kind_of_labels_and_a_stopped_run_goes_on(argu
     kept.main(arguments)
     assert rows()[:1] == first and [row["labels"] for row in rows()] == list(kept.LABELS)
     for row in rows():
-        assert row["refused"] == (row["kept"] == "cosine")
+        assert row["refused"] or row["kept"] != "cosine"
         assert row["result"] == pytest.approx(row["candidates"][row["kept"]])
         assert sum(row["named"].values()) == pytest.approx(1)
     assert "| shuffled | all | 1 |" in capsys.readouterr().out
