@@ -43,8 +43,10 @@ def test_the_short_form_says_how_good_it_is_and_whether_it_was_kept(report):
     accuracy = report.to_json()["accuracy"]
     change = f"{accuracy['before']:.1%} to {accuracy['after']:.1%} of 12 images"
     assert repr(report) == f"<Report: toy, policy tinytrain, 3 classes, accuracy {change}, kept>"
-    refused = replace(report, guard=replace(report.guard, kept="cosine"))
+    refused = replace(report, guard=replace(report.guard, refused=True))
     assert repr(refused).endswith(", not kept>")
+    alone = replace(report, guard=replace(report.guard, kept="head"))
+    assert repr(alone).endswith(", a new head alone>")
 
 
 def test_without_images_to_judge_by_the_short_form_claims_no_accuracy_of_its_own(report):

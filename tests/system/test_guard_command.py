@@ -70,6 +70,35 @@ def test_a_refusal_has_one_exit_code_whatever_files_were_asked_for(adapt, tmp_pa
         assert err.splitlines()[-1].startswith("tinytrain: labels: ")
 
 
+@pytest.fixture
+def harm(monkeypatch):
+    """Every loss counts as one that rose, and every label as one that fits."""
+    monkeypatch.setattr("tinytrain.guard.guard.LEAST_FIT", -99)
+    for name in ("RISE_FRACTION", "LEAST_RISE"):
+        monkeypatch.setattr(f"tinytrain.guard.guard.{name}", -99)
+
+
+def test_after_training_that_did_harm_a_new_head_alone_is_written_and_that_is_a_success(
+    adapt, harm, tmp_path
+):
+    out, alone = tmp_path / "d.safetensors", tmp_path / "alone.safetensors"
+    code, facts, err = adapt("--out", out)
+    assert code == 0 and facts["guard"]["kept"] == "head" and "tinytrain: " not in err
+    assert [reason["code"] for reason in facts["guard"]["reasons"]] == ["diverged"]
+    code, facts, _ = adapt("--out", alone, "--no-train")
+    assert code == 0 and facts["guard"]["reasons"] == [] and facts["losses"] == []
+    heads = [load_delta(path) for path in (out, alone)]
+    assert all(delta.slices == () for delta in heads)
+    assert (heads[0].head.weights == heads[1].head.weights).all()
+
+
+def test_training_that_would_not_help_is_run_only_if_it_is_asked_for(adapt, monkeypatch):
+    monkeypatch.setattr("tinytrain.guard.guard.FEW_ERRORS", 1)
+    code, facts, _ = adapt()
+    assert code == 0 and facts["guard"]["reasons"][0]["code"] == "no-gain" and facts["losses"] == []
+    assert adapt("--train")[1]["losses"]
+
+
 def test_force_keeps_it_and_the_delta_says_so(adapt, tmp_path):
     code, facts, _ = adapt("--out", tmp_path / "d.safetensors", "--force")
     assert code == 0 and facts["guard"]["forced"] and facts["guard"]["reasons"]

@@ -20,6 +20,8 @@ from tinytrain.report.page.thumbnails import Thumbnails
 from tinytrain.runtime.adaptation import RunFacts
 from tinytrain.runtime.answers import Answers
 
+KEPT = {"adapted": "kept", "head": "a new head alone"}
+
 
 @dataclass(frozen=True, eq=False)
 class Report:
@@ -39,7 +41,7 @@ class Report:
     def __repr__(self) -> str:
         facts = self.to_json()
         names = one_line(f"{facts['backbone']}, policy {facts['policy']}, {self.episode.n_way} classes", 200)
-        kept = "kept" if self.guard.accepted else "not kept"
+        kept = KEPT[self.guard.kept] if self.guard.accepted else "not kept"
         return f"<Report: {names}, {_accuracy_in_words(facts)}, {kept}>"
 
     def __str__(self) -> str:

@@ -36,7 +36,7 @@ def check_arguments(arguments) -> None:
         return
     without_folder = ("flip",) if arguments.folder is None else ()
     ignored = episodes.given(arguments, (*SAMPLING, *METHOD, *without_folder))
-    ignored += ["--plan"] * (arguments.plan is not None)
+    ignored += [f"--{name}" for name in ("plan", "train") if getattr(arguments, name) is not None]
     if ignored:
         raise UsageError(
             "usage",
@@ -89,7 +89,7 @@ def _check_extension(arguments) -> None:
         raise UsageError("usage", "--from DELTA --add DIR needs --out FILE, the new delta")
     taken = {"a folder": arguments.folder, "--data": arguments.data, "--threads": arguments.threads}
     taken |= {"--plan": arguments.plan, "--report": arguments.report, "--store": arguments.store}
-    taken["--seconds"] = arguments.seconds
+    taken["--seconds"], taken["--train"] = arguments.seconds, arguments.train
     taken["--force"] = arguments.force or None
     ignored = episodes.given(arguments, TRAINING) + [name for name in taken if taken[name] is not None]
     if ignored:
