@@ -146,7 +146,7 @@ class Episode:
 
     def __repr__(self) -> str:
         sides = f"{len(self.support)} support and {len(self.query)} query images"
-        return f"<Episode {one_line(self.source, 100)!r}: {self.n_way} classes, {sides}>"
+        return f"<{type(self).__name__} {one_line(self.source, 100)!r}: {self.n_way} classes, {sides}>"
 
     @property
     def n_way(self) -> int:
