@@ -1,7 +1,8 @@
 """What an adaptation keeps, against the best of three: the network with prototypes, a new head, adapted.
 
     python -m tinytrain.meta.studies.kept --backbone mcunet-5fps --out kept.jsonl
-    python -m tinytrain.meta.studies.kept --summary --out results/kept.jsonl
+    python -m tinytrain.meta.studies.kept --packs confirm --tasks 8 --out kept.jsonl
+    python -m tinytrain.meta.studies.kept --summary --out kept.jsonl
 
 A task has 2 to 20 classes and 3 to 30 images of each, both drawn evenly on a logarithmic scale, and is run
 with right labels, with 20 % wrong ones, and with shuffled ones. Every task is a line of the log: the
@@ -29,7 +30,6 @@ from tinytrain.datasets.dataset import Dataset
 from tinytrain.episode.episode import Episode
 from tinytrain.meta.bench.sampler import decoded
 from tinytrain.meta.studies.estimate import GROUPED
-from tinytrain.meta.studies.heads import DOMAINS
 from tinytrain.meta.studies.label_noise import wrong_labels
 from tinytrain.meta.studies.study import (
     ADAPTS,
@@ -159,7 +159,7 @@ OPTIONS = (
     number("--seed", 5, least=0),
 )
 SETTINGS = ("policy", "budget", "seed")
-main = Study("kept", __doc__, "tinytrain-small-2", DOMAINS, run_job, summary, OPTIONS, SETTINGS, jobs)
+main = Study("kept", __doc__, "tinytrain-small-2", "settle", run_job, summary, OPTIONS, SETTINGS, jobs)
 
 
 if __name__ == "__main__":

@@ -189,6 +189,7 @@ def test_held_out_images_turn_down_what_they_prove_to_be_worse_and_nothing_else(
     assert found.reasons[0].text.startswith(
         "adapted it is 22 points worse than the new head alone on 40 held"
     )
+    assert vetoed(good, head[:3], ~head[:3]) is good, "three images prove nothing"
     assert vetoed(good, adapted, head) is good and vetoed(good, head[:0], head[:0]) is good
     forced = vetoed(good, head, adapted, force=True)
     assert forced.kept == "adapted" and forced.forced and forced.reasons == found.reasons

@@ -52,9 +52,9 @@ def adapt(
     The result is `report.delta`, which `save_delta` writes and `Predictor` takes; ``report.to_json()`` is
     what the command line prints with ``--json``.
     `report.guard.kept` says what that is: "adapted"; "head", a new head alone for the network as it was, if
-    training would not help or did harm; or "cosine", cosine prototypes for it, if the images do not fit their
-    labels: then `accepted` is False. `train`: whether training is run; None: unless the images show
-    beforehand that it would not help. `force` trains, and keeps all that can be kept.
+    training would not help or did harm; or "cosine", cosine prototypes for it. If the images do not fit their
+    labels, `accepted` is False, and it is one of the last two. `train`: whether training is run; None: unless
+    the images show beforehand that it would not help. `force` trains, and keeps all that can be kept.
     Raises BudgetError if nothing fits, InputError for an unsuitable network, plan or images, UsageError for
     an unknown policy or head, AdaptationRefusedError if even the network as it is gives NaN or infinity.
     """

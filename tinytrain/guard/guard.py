@@ -147,9 +147,12 @@ def no_gain(before: np.ndarray) -> Reason | None:
 def vetoed(verdict: Verdict, head: np.ndarray, adapted: np.ndarray, force: bool = False) -> Verdict:
     """`verdict`, unless images that were held out prove that what is adapted is worse than the head alone.
 
-    `head` and `adapted` (n,) say of each of them whether that was right.
+    `head` and `adapted` (n,) say of each of them whether that was right. Both the difference and the fraction
+    of better answers among those that differ must be clear of chance: of very few images the former always is.
     """
-    if verdict.kept != ADAPTED or not len(head):
+    differ = int((head != adapted).sum())
+    better = int((adapted & ~head).sum())
+    if verdict.kept != ADAPTED or wilson_interval(better, differ)[1] >= 0.5:
         return verdict
     low, mid, high = (100 * x for x in paired_difference(head, adapted))
     if high >= 0:

@@ -27,8 +27,8 @@ def adapt(
     `policy` is a name, a `Policy`, or a `Plan`, which is obeyed and whose budget is the default one; or a
     `Planner` of these images, whose budget counts. `device` (default: this computer) is what it runs on.
     The result is `report.delta`; ``report.to_json()`` is what the command line prints. `report.guard.kept`
-    says what it is: adapted, a new head alone for the network as it was, or, if `accepted` is False, cosine
-    prototypes. `train`: None trains unless that would not help. `force` trains, and keeps all it can.
+    says what it is: adapted, or for the network as it was a new head alone or cosine prototypes. `train`:
+    None trains unless that would not help. `force` trains, and keeps all that can be kept.
     Raises BudgetError if nothing fits, InputError for an unsuitable network, plan or images, UsageError for
     an unknown policy, AdaptationRefusedError if even the network as it is gives NaN or infinity.
     """
