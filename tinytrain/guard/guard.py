@@ -148,7 +148,7 @@ def vetoed(verdict: Verdict, head: np.ndarray, adapted: np.ndarray, force: bool 
     """`verdict`, unless images that were held out prove that what is adapted is worse than the head alone.
 
     `head` and `adapted` (n,) say of each of them whether that was right. Both the difference and the fraction
-    of better answers among those that differ must be clear of chance: of very few images the former always is.
+    of better answers among those that differ must be clear of chance: of few images the former always is.
     """
     differ = int((head != adapted).sum())
     better = int((adapted & ~head).sum())
