@@ -41,9 +41,9 @@ def looks(monkeypatch):
         seen[-1].update(items)
         embed(trainer, items, out, units)
 
-    def trained(run):
+    def trained(run, *wanted):
         aside, seen[-1:] = seen[-1], [Counter()]
-        losses = train(run)
+        losses = train(run, *wanted)
         seen[-1:] = [aside, Counter()]
         return losses
 
@@ -99,7 +99,7 @@ def test_a_head_sees_cached_views_or_as_many_of_its_own(memory, sets, views):
     report = adapt(toy_network(), toy_episode(), Budget(memory), uncached(), device=machine)
     assert report.plan.resources.sets == sets
     assert views_of(report, "lda") == views and list(views_of(report, "cosine")) == [0]
-    planned = executed_macs(report.program, report.scores)
+    planned = executed_macs(report.program, report.scores, report.ran.repeated)
     assert machine.tally.total("head").network_macs == planned["heads"] > 0
 
 
