@@ -92,6 +92,17 @@ def test_after_training_that_did_harm_a_new_head_alone_is_written_and_that_is_a_
     assert (heads[0].head.weights == heads[1].head.weights).all()
 
 
+def test_a_refusal_is_named_by_what_refuses_and_not_by_the_harm_that_training_did_besides(adapt, monkeypatch):
+    for name in ("RISE_FRACTION", "LEAST_RISE"):
+        monkeypatch.setattr(f"tinytrain.guard.guard.{name}", -99)
+    code, facts, err = adapt()
+    assert code == 5 and [reason["code"] for reason in facts["guard"]["reasons"]][:2] == [
+        "diverged",
+        "labels",
+    ]
+    assert err.splitlines()[-1].startswith("tinytrain: labels: ")
+
+
 def test_training_that_would_not_help_is_run_only_if_it_is_asked_for(adapt, monkeypatch):
     monkeypatch.setattr("tinytrain.guard.guard.FEW_ERRORS", 1)
     code, facts, _ = adapt()

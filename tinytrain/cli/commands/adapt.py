@@ -206,7 +206,7 @@ def _notices(arguments, warnings: list[str], written, kept: bool) -> None:
 
 def _withheld(guard) -> AdaptationRefusedError:
     """The error for an adaptation that was not kept, whether or not a delta was asked for."""
-    reason = guard.reasons[0]
+    reason = min(guard.reasons, key=lambda reason: reason.code == "diverged")  # by itself it refuses nothing
     remedy = "check the suspects" if guard.suspects else "check the images and the backbone"
     if reason.code != "not-finite":
         remedy += ", or keep the adaptation with --force"
