@@ -21,7 +21,7 @@ LAYERS = {
     "store": "base kernels heads network delta",
     "policies": "base episode heads network plan",
     "program": "base heads network plan",
-    "planner": "base network plan policies program",
+    "planner": "base heads network plan policies program",
     "runtime": "base network episode kernels heads plan delta policies program planner",
     "backbones": "base delta episode heads network runtime",
 }

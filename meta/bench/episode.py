@@ -15,7 +15,7 @@ from tinytrain.meta.bench.codehash import code_hash
 from tinytrain.meta.bench.jobs import Job
 from tinytrain.meta.bench.sampler import Entry, decoded
 from tinytrain.network.network import Network
-from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.committee import adapt
 from tinytrain.plan.recipe import Update
 from tinytrain.policies.own import given_policy
 from tinytrain.report import Report
@@ -89,7 +89,7 @@ def run_episode(network: Network, episode: Episode, entry: Entry, seed: int) -> 
     return facts | {
         "head": found["resources"]["head"],
         "accuracy": {name: found["accuracy"][name] for name in ACCURACIES},
-        "memory": _memory(network, report, found["memory"]),
+        "memory": _memory(report, found["memory"]),
         "macs": {
             "backward_per_sample": found["macs"]["dearest_image"],
             "backward_per_query": found["macs"]["backward_per_query"],
@@ -104,13 +104,18 @@ def run_episode(network: Network, episode: Episode, entry: Entry, seed: int) -> 
     }
 
 
-def _memory(network: Network, report: Report, memory: dict) -> dict:
+def _memory(report: Report, memory: dict) -> dict:
+    if members := getattr(report, "members", ()):  # they take turns
+        rows = [_memory(member, member.to_json()["memory"]) for member in members]
+        found = {name: max(row[name] for row in rows) for name in rows[0]}
+        return found | {name: memory[name] for name in ("arena", "trained_parameters")}
+    layers = report.network.layers
     updates: tuple[Update, ...] = report.plan.recipe.updates
     numbers = memory["trained_parameters"]
     return {
         "arena": memory["arena"],
         "paper": memory["paper"],
-        "batch_1": memory_at_batch(network.layers, updates, numbers, 1),
-        f"batch_{PUBLISHED_BATCH}": memory_at_batch(network.layers, updates, numbers, PUBLISHED_BATCH),
+        "batch_1": memory_at_batch(layers, updates, numbers, 1),
+        f"batch_{PUBLISHED_BATCH}": memory_at_batch(layers, updates, numbers, PUBLISHED_BATCH),
         "trained_parameters": numbers,
     }

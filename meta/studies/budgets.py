@@ -24,7 +24,7 @@ from tinytrain.meta.studies.study import (
     percent,
     table,
 )
-from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.committee import adapt
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.planner.planner import Planner
 from tinytrain.runtime.device import Device

@@ -26,8 +26,8 @@ from tinytrain.episode.episode import Episode, Images
 from tinytrain.meta.bench.sampler import decoded
 from tinytrain.meta.studies.label_noise import wrong_labels
 from tinytrain.meta.studies.study import ADAPTS, TARGETS, Study, grid, number, option, table, values_of
-from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.check import check, with_adaptations
+from tinytrain.pipeline.committee import adapt
 from tinytrain.plan.budget import Budget
 from tinytrain.runtime.device import Device
 from tinytrain.runtime.predict import Predictor

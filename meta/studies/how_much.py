@@ -35,7 +35,7 @@ from tinytrain.meta.studies.study import (
     task_options,
     with_recipes,
 )
-from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.committee import adapt
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.recipe import Recipe
 from tinytrain.policies.common import Policy

@@ -34,7 +34,7 @@ from tinytrain.meta.studies.study import (
     read_study,
 )
 from tinytrain.network.network import Network
-from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.committee import adapt
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe
 from tinytrain.policies.common import Policy

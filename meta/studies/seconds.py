@@ -35,7 +35,7 @@ from tinytrain.meta.studies.study import (
     points_above,
 )
 from tinytrain.network.network import Network
-from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.committee import adapt
 from tinytrain.plan.budget import Budget
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy, policy_for

@@ -22,7 +22,7 @@ from tinytrain.meta.bench.sampler import decoded
 from tinytrain.meta.bench.statistics import Interval, mean_interval, stratified
 from tinytrain.meta.run_log import any_row, opened, read_log
 from tinytrain.network.network import Network
-from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.committee import adapt
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe
 from tinytrain.policies.common import Policy

@@ -201,7 +201,7 @@ NAME, HEAD = "the backbone must be a sha256 digest", "the head must be .* its te
 RISE = "6.weight: channels must rise"
 DAMAGES = {
     "another kind": (lambda t, m: m.update(kind="tinytrain-network"), "^file-kind: .*is not a delta of ours"),
-    "a later schema": (lambda t, m: m.update(schema="3"), "^file-kind: .*the version that wrote it"),
+    "a later schema": (lambda t, m: m.update(schema="4"), "^file-kind: .*the version that wrote it"),
     "the schema of int8 without codes": (lambda t, m: m.update(schema="2"), METADATA),
     "codes in the schema of float32": (lambda t, m: m.update(codes="{}"), METADATA),
     "codes that are a list": (lambda t, m: m.update(schema="2", codes="[]"), "the codes must have exactly"),

@@ -116,7 +116,7 @@ def make_delta() -> Delta:
     report = {"policy": "test", "losses": [1.5, 0.5]}
     codes, ranges = np.arange(16, dtype=np.uint8).reshape(2, 2, 2, 2), np.ones((2, 2), np.float32)
     replay = Replay(1, codes, ranges, np.array([0, 1], np.int32))
-    return Delta(make_network().digest, "toy", slices, head, ("ant", "bée"), report, replay)
+    return Delta(make_network().digest, "toy", slices, head, ("ant", "bée"), report, replay=replay)
 
 
 def make_int8_delta() -> Delta:

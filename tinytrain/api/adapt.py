@@ -16,8 +16,9 @@ from tinytrain.base.progress import silent
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode, Images
+from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
-from tinytrain.pipeline import adapt as adapting
+from tinytrain.pipeline import committee as adapting
 from tinytrain.pipeline.continual import continued_episode, continued_policy, with_forgotten
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.plan import Plan
@@ -28,7 +29,7 @@ from tinytrain.runtime.device import Device
 
 
 def adapt(
-    network: str | os.PathLike | Network | None,
+    network: str | os.PathLike | Network | Committee | None,
     episode: str | os.PathLike | Episode | Dataset | Drawn,
     budget: str | int | Budget | None = None,
     policy: str | Policy | Plan | Planner = "tinytrain",
@@ -41,10 +42,12 @@ def adapt(
     """Adapt `network` to `episode` inside `budget`; the network itself is not changed.
 
     `network` is a name that ``tinytrain backbones`` lists, the path of a network file, a `Network`, or None
-    for the one that comes with the package. `episode` is the path of a folder with a folder of images per
-    class, an `Episode`, or a `Dataset`, all of whose images are used. `budget` is a `Budget` or the bytes of
-    its memory, ``"1MB"`` or ``1_000_000``; None is 1 MB, and 4 MB for the large network if it is given by its
-    name. `policy` is a name, a `Policy`, or a `Plan`, which is obeyed and whose budget is the default one. (A
+    for the one that comes with the package. Several of these, joined by "+" or in a `Committee`, are adapted
+    one after another in the same bytes, and one head sees the embeddings of all. `episode` is the path of a
+    folder with a folder of images per class, an `Episode`, or a `Dataset`, all of whose images are used.
+    `budget` is a `Budget` or the bytes of its memory, ``"1MB"`` or ``1_000_000``; None is 1 MB, and 4 MB for
+    the large network if it is given by its name.
+    `policy` is a name, a `Policy`, or a `Plan`, which is obeyed and whose budget is the default one. (A
     `Planner`, which has its own network and budget, and a `Drawn` are what the command line gives.)
     `device` (default: this computer) is what it runs on. `head` is the name of a classifier head (None: the
     one that the policy chooses), which a policy's name may also say, as in ``"none+slda"``.

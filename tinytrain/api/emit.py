@@ -6,6 +6,7 @@ from tinytrain.api.opening import open_budget, open_episode, open_network, open_
 from tinytrain.codegen import planning
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.episode.episode import Episode
+from tinytrain.network.committee import alone
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.plan import Plan
@@ -33,7 +34,7 @@ def emit(
     if not isinstance(folder, str | os.PathLike):
         raise wrong_type("folder", folder, "the path of a folder")
     policy = open_policy(policy, head)
-    backbone = open_network(network)
+    backbone = alone(open_network(network), "a microcontroller")
     limits = policy.budget if budget is None and isinstance(policy, Plan) else open_budget(budget, network)
     opened = open_episode(episode, seed, policy).decoded(backbone.input.shape)
     return planning.emit(backbone, opened, folder, limits, policy, seed)

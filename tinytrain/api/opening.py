@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from tinytrain.backbones.catalogue import SHIPPED, usual_budget
-from tinytrain.backbones.load import find_backbone, load_backbone
+from tinytrain.backbones.load import backbone_of, load_backbone
 from tinytrain.base.errors import InputError
 from tinytrain.base.progress import Progress, silent
 from tinytrain.base.units import parse_bytes
@@ -17,9 +17,11 @@ from tinytrain.datasets.folder import folder_dataset, folder_episode
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import load_delta
 from tinytrain.episode.episode import Episode, Images
+from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.plan import Plan
+from tinytrain.planner.committee import CommitteePlanner, planner_for
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy, least_classes
@@ -27,15 +29,15 @@ from tinytrain.report import Report
 from tinytrain.runtime.device import Device
 
 
-def open_network(value, delta: Delta | None = None) -> Network:
-    """A network from itself, its path, or a name that ``tinytrain backbones`` lists.
+def open_network(value, delta: Delta | None = None) -> Network | Committee:
+    """A network from itself, its path, or a name that ``tinytrain backbones`` lists; of several a committee.
 
     None is the backbone of `delta`, by its digest; without a delta it is the shipped one. Raises InputError.
     """
-    if isinstance(value, Network):
+    if isinstance(value, Network | Committee):
         return value
     if value is None:
-        return find_backbone(delta.backbone, delta.backbone_name) if delta else load_backbone(SHIPPED.name)
+        return backbone_of(delta) if delta else load_backbone(SHIPPED.name)
     if isinstance(value, str | os.PathLike):
         return load_backbone(value)
     raise wrong_type("network", value, "a Network, a path, or a name that 'tinytrain backbones' lists")
@@ -84,21 +86,21 @@ class Drawn:
 
 def open_task(
     network, episode, budget, policy, seed: int, device: Device | None, head: str | None = None
-) -> tuple[Episode, Planner]:
+) -> tuple[Episode, Planner | CommitteePlanner]:
     """What is adapted to, and the planner for it, from what `tinytrain.adapt` takes.
 
     Raises InputError, UsageError, and BudgetError for an infeasible budget before any image is decoded.
     """
     if not isinstance(device, Device | None):
         raise wrong_type("device", device, "a Device, such as Device(threads=1), or None")
-    if isinstance(policy, Planner):
+    if isinstance(policy, Planner | CommitteePlanner):
         planner, drawn = policy, open_episode(episode, seed, policy.asked)
     else:
         policy, backbone = open_policy(policy, head), open_network(network)
         # A plan brings its own budget.
         limits = None if budget is None and isinstance(policy, Plan) else open_budget(budget, network)
         drawn = open_episode(episode, seed, policy)
-        planner = Planner(backbone, TaskShape.of(drawn.episode), policy, limits)
+        planner = planner_for(backbone, TaskShape.of(drawn.episode), policy, limits)
     planner.probe()
     progress = device.progress if device else silent
     opened = drawn.decoded(planner.network.input.shape, progress)

@@ -109,6 +109,7 @@ TIERS = {
     "large": Tier("efficientnet-lite0", 4_000_000, 3.5, 150),
 }
 NAMES = (*TIERS, *BACKBONES)
+JOINS = "+"  # between the names of networks that look at an image side by side
 
 
 def tier_of(name: str) -> str:
@@ -119,10 +120,11 @@ def tier_of(name: str) -> str:
 def usual_budget(name: object) -> int:
     """Bytes of memory that an adaptation of the backbone or tier `name` has by default.
 
-    A network that no tier recommends has as much as the small one, as has what is no name.
+    A network that no tier recommends has as much as the small one, as has what is no name. Members of a
+    committee take turns, so it has what the largest of them has.
     """
-    known = TIERS.get(tier_of(name)) if isinstance(name, str) else None
-    return (known or TIERS["small"]).budget
+    small, parts = TIERS["small"], name.split(JOINS) if isinstance(name, str) else ()
+    return max((TIERS.get(tier_of(part), small).budget for part in parts), default=small.budget)
 
 
 def named(name: str | None) -> Backbone | None:

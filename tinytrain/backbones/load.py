@@ -8,28 +8,44 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tinytrain.backbones.catalogue import BACKBONES, NAMES, SHIPPED, local_file, named
+from tinytrain.backbones.catalogue import BACKBONES, JOINS, NAMES, SHIPPED, local_file, named
 from tinytrain.backbones.remembered import recall, remember
 from tinytrain.base.errors import InputError
 from tinytrain.base.file_kinds import ROLES, refuse_other_kinds
 
 if TYPE_CHECKING:
+    from tinytrain.delta.delta import Delta
+    from tinytrain.network.committee import Committee
     from tinytrain.network.network import Network
 
 
-def open_backbone(path: str | None) -> Network:
-    """The network of ``--backbone``, a path or a name; the default is the one in the package."""
-    return load_backbone(SHIPPED.name if path is None else path)
+def open_backbone(path: str | None, alone: str | None = None) -> Network | Committee:
+    """The network of ``--backbone``, a path or a name; the default is the one in the package.
+
+    Raises UsageError ``unsupported`` for a committee if it is for what takes one network `alone`.
+    """
+    found = load_backbone(SHIPPED.name if path is None else path)
+    if alone and JOINS in (path or ""):
+        from tinytrain.network.committee import alone as one
+
+        return one(found, alone)
+    return found
 
 
-def load_backbone(path: str | os.PathLike) -> Network:
+def load_backbone(path: str | os.PathLike) -> Network | Committee:
     """Network of one of our ``.safetensors`` files, of a published ``.pkl`` checkpoint, or of a name or tier
-    in `tinytrain.backbones.catalogue`. Raises InputError, ``file-kind`` for a file of another kind and
-    ``backbone-not-here`` for what is neither a file nor a name.
+    in `tinytrain.backbones.catalogue`; of several of these joined by "+" a committee.
+
+    Raises InputError, ``file-kind`` for a file of another kind, ``backbone-not-here`` for what is neither a
+    file nor a name, and what `Committee` raises.
     """
     name = os.fspath(path)
     if named(name):
         return _load_named(name)
+    if JOINS in name and not os.path.lexists(name):
+        from tinytrain.network.committee import Committee
+
+        return Committee(tuple(map(load_backbone, name.split(JOINS))))
     suffix = Path(path).suffix.lower()
     if suffix == ".pkl":
         # Imported here, because most runs do not read zip files and pickles.
@@ -42,6 +58,16 @@ def load_backbone(path: str | os.PathLike) -> Network:
 
         return load_network(path)
     raise _no_backbone(name)
+
+
+def backbone_of(delta: Delta) -> Network | Committee:
+    """The network or committee from which `delta` was made. Raises what `find_backbone` raises."""
+    found = tuple(find_backbone(part.backbone, part.backbone_name) for part in delta.parts)
+    if not delta.members:
+        return found[0]
+    from tinytrain.network.committee import Committee
+
+    return Committee(found)
 
 
 def find_backbone(digest: str, name: str) -> Network:
@@ -61,10 +87,14 @@ def find_backbone(digest: str, name: str) -> Network:
     raise _not_here(digest, name, remembered)
 
 
-def remember_backbone(path: str | os.PathLike | None, network: Network) -> None:
+def remember_backbone(path: str | os.PathLike | None, network: Network | Committee) -> None:
     """Note that the file `path` holds `network`, so that `find_backbone` finds it; names need no note."""
-    if path is not None and not named(os.fspath(path)):
-        remember(network.digest, path)
+    members = getattr(network, "members", None)
+    if path is None or named(name := os.fspath(path)):
+        return
+    for file, member in zip(name.split(JOINS), members, strict=True) if members else ((path, network),):
+        if not named(os.fspath(file)):
+            remember(member.digest, file)
 
 
 def _no_backbone(name: str) -> InputError:

@@ -50,6 +50,9 @@ def forget(delta: Delta, name: str) -> Delta:
         delta,
         head=delta.head.without_class(label, way),
         replay=delta.replay and delta.replay.without(label),
+        members=tuple(
+            replace(part, replay=part.replay and part.replay.without(label)) for part in delta.members
+        ),
         class_names=tuple(n for k, n in enumerate(delta.class_names) if k != label),
         report=after_forgetting(_named(delta.report, name), traces(delta, name)),
     )
@@ -68,7 +71,7 @@ def traces(delta: Delta, name: str) -> tuple[str, ...]:
     trained = name in delta.report.get("episode", {}).get("classes", delta.class_names)
     method = delta.head.method
     in_head = not method.separate_classes
-    found = {HEAD: in_head, WEIGHTS: delta.slices and trained}
+    found = {HEAD: in_head, WEIGHTS: delta.is_trained and trained}
     return tuple(place for place, is_left in found.items() if is_left)
 
 

@@ -1,12 +1,13 @@
 """What an adaptation changed: replacement values of trained slices, and the head. Nothing else."""
 
 import unicodedata
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.heads.head import Head, all_finite
+from tinytrain.network.committee import Committee, members_of
 from tinytrain.network.lite_residual import Module
 from tinytrain.network.network import Network
 from tinytrain.network.quantisation import Quantisation, int8_obstacle, int8_weights
@@ -41,33 +42,91 @@ class Slice:
 
 
 @dataclass(frozen=True, eq=False)
-class Delta:
-    """Slices and head, bound to the backbone with digest `backbone`.
+class Changes:
+    """What was trained of one network: slices, bound to the backbone with digest `backbone`.
 
-    `report` is what the report of the adaptation says, as JSON values; `replay` are features of some images
-    of each class, for a later adaptation. With `codes` it was adapted in int8, and predicts so: these are the
-    codes of the layers' outputs, and values of weights are int8. The arrays that `adapt` leaves here
-    lie in its arena: of that memory only their pages are still held.
+    `replay` are features of some images of each class, for a later adaptation. With `codes` it was adapted in
+    int8, and predicts so: these are the codes of the layers' outputs, and values of weights are int8. The
+    arrays that `adapt` leaves here lie in its arena: of that memory only their pages are still held.
     """
 
     backbone: str
     backbone_name: str
     slices: tuple[Slice, ...]
-    head: Head
-    class_names: tuple[str, ...]
-    report: dict
+    _: KW_ONLY
     replay: Replay | None = None
     codes: Quantisation | None = None
-
-    def __repr__(self) -> str:
-        changed = sum(s.values.size for s in self.slices)
-        facts = f"{len(self.class_names)} classes, {changed:,} changed parameters, head {self.head.kind}"
-        return f"<Delta for {one_line(self.backbone_name, 100)!r}: {facts}>"
 
     @property
     def precision(self) -> str:
         """ "float32" or "int8"."""
         return "int8" if self.codes else "float32"
+
+    def arrays(self) -> list[np.ndarray]:
+        """All values and indices."""
+        replayed = self.replay.arrays() if self.replay else []
+        return [*(a for s in self.slices for a in s.arrays()), *replayed]
+
+    def check_digest(self, network: Network | Committee) -> None:
+        """Raise InputError unless `network` is the backbone this was trained for."""
+        if network.digest != self.backbone:
+            raise InputError(
+                "backbone-mismatch",
+                f"the delta belongs to {self.backbone_name} ({self.backbone[:12]}), "
+                f"not to {network.name} ({network.digest[:12]}); give the backbone it was made from",
+            )
+
+    def check_backbone(self, network: Network) -> None:
+        """Raise InputError unless `network` is the backbone this was trained for and everything fits."""
+        self.check_digest(network)
+        if self.codes:
+            _check_int8(replace(network, quantisation=self.codes))
+        for s in self.slices:
+            _check_slice(network, s)
+            if (s.values.dtype == np.int8) != (self.codes is not None and s.part == "weight"):
+                raise damaged(
+                    f"layer {s.layer} has {s.values.dtype} {s.part} values, which a delta for"
+                    f" {self.precision} does not have"
+                )
+        if self.replay:
+            self.replay.check(network, min((s.layer for s in self.slices), default=len(network.layers)))
+        for module in self.modules(network):
+            _check_module(self.slices, module)
+
+    def modules(self, network: Network) -> tuple[Module, ...]:
+        """The lite residual modules that are changed or added."""
+        return network.modules_of(s.layer for s in self.slices)
+
+
+@dataclass(frozen=True, eq=False)
+class Delta(Changes):
+    """What an adaptation changed, and the head.
+
+    `report` is what the report of the adaptation says, as JSON values. Of a `Committee` the backbone is the
+    committee, and `members` are the changes of each network, in its order; there are no slices, codes or
+    replay memory beside them, and the head takes the embeddings side by side.
+    """
+
+    head: Head
+    class_names: tuple[str, ...]
+    report: dict
+    _: KW_ONLY
+    members: tuple[Changes, ...] = ()
+
+    def __repr__(self) -> str:
+        changed = sum(s.values.size for part in self.parts for s in part.slices)
+        facts = f"{len(self.class_names)} classes, {changed:,} changed parameters, head {self.head.kind}"
+        return f"<Delta for {one_line(self.backbone_name, 100)!r}: {facts}>"
+
+    @property
+    def parts(self) -> tuple[Changes, ...]:
+        """The changes of each network: those of the members, or this delta itself."""
+        return self.members or (self,)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether any weight or bias was changed."""
+        return any(part.slices for part in self.parts)
 
     @property
     def views(self) -> int:
@@ -75,9 +134,8 @@ class Delta:
         return self.head.views
 
     def arrays(self) -> list[np.ndarray]:
-        """All values and indices."""
-        replayed = self.replay.arrays() if self.replay else []
-        return [*self.head.arrays(), *(a for s in self.slices for a in s.arrays()), *replayed]
+        changes = (a for part in self.members for a in part.arrays())
+        return [*self.head.arrays(), *super().arrays(), *changes]
 
     @property
     def nbytes(self) -> int:
@@ -100,36 +158,17 @@ class Delta:
             )
         return self.class_names.index(name)
 
-    def check_backbone(self, network: Network) -> None:
-        """Raise InputError unless `network` is the backbone this delta was made for and everything fits."""
-        if network.digest != self.backbone:
-            raise InputError(
-                "backbone-mismatch",
-                f"the delta belongs to {self.backbone_name} ({self.backbone[:12]}), "
-                f"not to {network.name} ({network.digest[:12]}); give the backbone it was made from",
-            )
+    def check_backbone(self, network: Network | Committee) -> None:
+        self.check_digest(network)
         if self.head.embedding_size != network.embedding_size:
             raise damaged(
                 f"the head takes {self.head.embedding_size} values, {network.name} gives"
                 f" {network.embedding_size}"
             )
-        if self.codes:
-            _check_int8(replace(network, quantisation=self.codes))
-        for s in self.slices:
-            _check_slice(network, s)
-            if (s.values.dtype == np.int8) != (self.codes is not None and s.part == "weight"):
-                raise damaged(
-                    f"layer {s.layer} has {s.values.dtype} {s.part} values, which a delta for"
-                    f" {self.precision} does not have"
-                )
-        if self.replay:
-            self.replay.check(network, min((s.layer for s in self.slices), default=len(network.layers)))
-        for module in self.modules(network):
-            _check_module(self.slices, module)
-
-    def modules(self, network: Network) -> tuple[Module, ...]:
-        """The lite residual modules that the delta changes or adds."""
-        return network.modules_of(s.layer for s in self.slices)
+        for part, member in zip(self.members, members_of(network), strict=False):
+            part.check_backbone(member)
+        if not self.members:
+            super().check_backbone(network)
 
 
 def _check_slice(network: Network, s: Slice) -> None:
@@ -160,8 +199,8 @@ def _check_module(slices: tuple[Slice, ...], module: Module) -> None:
             )
 
 
-def apply(network: Network, delta: Delta) -> Network:
-    """A network with the delta's values written over the backbone's; changed layers become float32.
+def apply(network: Network, delta: Changes) -> Network:
+    """A network with the trained values written over the backbone's; changed layers become float32.
 
     Those of a delta for int8 stay int8, and the network gets its codes. There is no inverse to compute: the
     backbone itself never changes. Raises InputError for a delta of another backbone.

@@ -4,7 +4,8 @@ Tensors are ``<layer>.<weight|bias>.channels`` (int32) with ``<layer>.<weight|bi
 of some input channels alone ``<layer>.weight.inputs`` (int32), ``head.<name>`` for each tensor that
 the method of the head declares (`HeadMethod.tensors`), and those of a replay memory (`delta.kept_features`),
 which not every delta has; metadata holds kind, schema, digest and name of the backbone, classes, head and
-report (JSON). A changed byte is noticed by the checksum that `tinytrain.base.safetensors` adds; deltas from
+report (JSON). Of a committee, ``<number>/`` stands before the tensors of each member, and metadata lists the
+members. A changed byte is noticed by the checksum that `tinytrain.base.safetensors` adds; deltas from
 before there was one are still read.
 
 Layers are numbered as in `Network.all_layers`: lite residual modules lie behind the layers of the backbone,
@@ -25,17 +26,22 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.files import write_bytes
 from tinytrain.base.safetensors import encode, parse_json, read_file
-from tinytrain.delta.delta import Delta, Slice, damaged
+from tinytrain.delta.delta import Changes, Delta, Slice, damaged
 from tinytrain.delta.kept_features import REPLAY_NAMES, read_replay, replay_tensors
 from tinytrain.heads.head import Head, HeadBuffer, HeadMethod
 from tinytrain.heads.out_of_distribution import Limit
 from tinytrain.heads.registry import HEADS
 from tinytrain.network.codes_json import parsed_codes, written_codes
+from tinytrain.network.committee import joint_digest
 from tinytrain.network.quantisation import Quantisation
 
 KIND = "tinytrain-delta"
-SCHEMA, WITH_CODES = "1", "2"  # the second for int8
+# The keys of the metadata by schema: the second is for int8, the third for a committee.
 METADATA = {"kind", "schema", "backbone", "backbone_name", "classes", "head", "report"}
+SCHEMA, WITH_CODES, OF_COMMITTEE = "1", "2", "3"
+KEYS = {SCHEMA: METADATA, WITH_CODES: METADATA | {"codes"}, OF_COMMITTEE: METADATA | {"members"}}
+MEMBER_FIELDS = {"backbone", "backbone_name", "codes"}
+MOST_MEMBERS = 10
 HEAD_FIELDS = ("kind", "temperature", "left_out", "views")
 OPTIONAL = {"limit"}  # not in deltas from before heads had one
 SLICE_NAME = re.compile(r"(0|[1-9][0-9]{0,3})\.(?:(weight|bias)\.(channels|values)|(weight)\.(inputs))")
@@ -62,23 +68,44 @@ def encode_delta(delta: Delta, heads: Mapping[str, HeadMethod] = HEADS) -> bytes
 
     `heads` are the methods that its reader knows.
     """
-    tensors = {}
-    for s in delta.slices:
-        tensors[f"{s.layer}.{s.part}.channels"] = s.channels
-        if s.inputs is not None:
-            tensors[f"{s.layer}.{s.part}.inputs"] = s.inputs
-        tensors[f"{s.layer}.{s.part}.values"] = s.values
-    head = delta.head
+    tensors, head = _tensors_of(delta), delta.head
+    for number, part in enumerate(delta.members):
+        tensors |= {f"{number}/{name}": values for name, values in _tensors_of(part).items()}
     tensors |= {f"head.{name}": values for name, values in head.tensors().items()}
-    tensors |= replay_tensors(delta.replay)
     facts = {name: getattr(head, name) for name in HEAD_FIELDS}
     if head.limit is not None:
         facts["limit"] = head.limit._asdict()
     texts = _json(facts, "head"), _json(delta.report, "report")
     metadata = metadata_of(delta.backbone, delta.backbone_name, delta.class_names, *texts, delta.codes)
+    if delta.members:
+        members = [
+            {
+                "backbone": part.backbone,
+                "backbone_name": _shown(part.backbone_name),
+                "codes": written_codes(part.codes) if part.codes else None,
+            }
+            for part in delta.members
+        ]
+        metadata |= {"schema": OF_COMMITTEE, "members": json.dumps(members)}
     # What could not be read back must not be written.
     decode_delta(tensors, metadata, "the delta to be written", heads)
     return encode(tensors, metadata)
+
+
+def _tensors_of(changes: Changes) -> dict[str, np.ndarray]:
+    """Tensors by name of what was trained of one network, and of its replay memory."""
+    tensors = {}
+    for s in changes.slices:
+        tensors[f"{s.layer}.{s.part}.channels"] = s.channels
+        if s.inputs is not None:
+            tensors[f"{s.layer}.{s.part}.inputs"] = s.inputs
+        tensors[f"{s.layer}.{s.part}.values"] = s.values
+    return tensors | replay_tensors(changes.replay)
+
+
+def _shown(name: str) -> str:
+    """The name of a backbone as files hold it."""
+    return "".join(c for c in name if c.isprintable())[:MAX_NAME]
 
 
 def metadata_of(
@@ -89,7 +116,7 @@ def metadata_of(
         "kind": KIND,
         "schema": WITH_CODES if codes else SCHEMA,
         "backbone": backbone,
-        "backbone_name": "".join(c for c in name if c.isprintable())[:MAX_NAME],
+        "backbone_name": _shown(name),
         "classes": json.dumps(classes),
         "head": head,
         "report": report,
@@ -129,17 +156,55 @@ def decode_delta(
     for name, array in tensors.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise InputError("delta-not-finite", f"{source}: tensor {name[:80]!r} holds NaN or infinity")
-    replay = tensors.keys() & REPLAY_NAMES
+    rest = {name: array for name, array in tensors.items() if name not in needed}
+    members, parts = _members(metadata, source), {}
+    for number in range(len(members)):
+        prefix = f"{number}/"
+        names = [name for name in rest if name.startswith(prefix)]
+        parts[number] = {name.removeprefix(prefix): rest.pop(name) for name in names}
     return Delta(
-        backbone=metadata["backbone"],
-        backbone_name=metadata["backbone_name"],
-        slices=_slices({k: v for k, v in tensors.items() if k not in needed | replay}, source),
+        metadata["backbone"],
+        metadata["backbone_name"],
         head=_head(method, facts, tensors, declared, source),
         class_names=classes,
         report=report,
-        codes=_codes(metadata, source),
-        replay=read_replay({name: tensors[name] for name in replay}, len(classes), source),
+        codes=_codes(metadata.get("codes"), source),
+        members=tuple(
+            Changes(
+                member["backbone"],
+                member["backbone_name"],
+                codes=_codes(member["codes"], source),
+                **_changed(parts[number], len(classes), f"{source}: member {number}"),
+            )
+            for number, member in enumerate(members)
+        ),
+        **_changed(rest, len(classes), source),
     )
+
+
+def _changed(tensors: dict, way: int, source: str) -> dict:
+    """Slices and replay memory of one network."""
+    replay = {name: tensors[name] for name in tensors.keys() & REPLAY_NAMES}
+    slices = _slices({k: v for k, v in tensors.items() if k not in replay}, source)
+    return {"slices": slices, "replay": read_replay(replay, way, source)}
+
+
+def _members(metadata: dict[str, str], source: str) -> list[dict]:
+    """Digest, name and codes of each member; none unless the delta is of a committee."""
+    if "members" not in metadata:
+        return []
+    members = parse_json(metadata["members"], f"{source}: members")
+    well_formed = isinstance(members, list) and 2 <= len(members) <= MOST_MEMBERS
+    if not well_formed or not all(isinstance(m, dict) and m.keys() == MEMBER_FIELDS for m in members):
+        raise damaged(
+            f"{source}: members must be a list of 2 to {MOST_MEMBERS}, each with "
+            f"{', '.join(sorted(MEMBER_FIELDS))}"
+        )
+    for member in members:
+        _check_backbone_facts(member, source)
+    if joint_digest(member["backbone"] for member in members) != metadata["backbone"]:
+        raise damaged(f"{source}: the digest of the committee is not that of its members")
+    return members
 
 
 def _check_metadata(metadata: dict[str, str], source: str) -> None:
@@ -147,19 +212,23 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
         raise InputError(
             "file-kind", f"{source} is not a delta of ours; make one with: tinytrain adapt --out"
         )
-    if metadata.get("schema") not in (SCHEMA, WITH_CODES):
+    if metadata.get("schema") not in KEYS:
         raise InputError(
             "file-kind",
             f"{source} has schema {metadata.get('schema', 'none')[:20]!r}, this version reads"
-            f" {SCHEMA!r} and {WITH_CODES!r}; use the version that wrote it",
+            f" {SCHEMA!r} to {OF_COMMITTEE!r}; use the version that wrote it",
         )
-    keys = METADATA | {"codes"} if metadata["schema"] == WITH_CODES else METADATA
-    if metadata.keys() != keys:
-        raise damaged(f"{source}: metadata must be exactly {', '.join(sorted(keys))}")
-    name = metadata["backbone_name"]
+    if metadata.keys() != KEYS[metadata["schema"]]:
+        raise damaged(f"{source}: metadata must be exactly {', '.join(sorted(METADATA))}")
+    _check_backbone_facts(metadata, source)
+
+
+def _check_backbone_facts(facts: dict, source: str) -> None:
+    digest, name, codes = (facts.get(key) for key in ("backbone", "backbone_name", "codes"))
     # The name is shown to people: it must not be able to steer their terminal.
     if (
-        not re.fullmatch("[0-9a-f]{64}", metadata["backbone"])
+        not all(isinstance(text, str) for text in (digest, name, codes or ""))
+        or not re.fullmatch("[0-9a-f]{64}", digest)
         or len(name) > MAX_NAME
         or not name.isprintable()
     ):
@@ -168,11 +237,11 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
         )
 
 
-def _codes(metadata: dict[str, str], source: str) -> Quantisation | None:
+def _codes(text: str | None, source: str) -> Quantisation | None:
     """Codes of an int8 delta, all of which are valid; that they fit a network is checked with it."""
-    if "codes" not in metadata:
+    if text is None:
         return None
-    codes = parsed_codes(metadata["codes"], source)
+    codes = parsed_codes(text, source)
     outputs_missing = None in codes.outputs
     if outputs_missing or not all(c.is_valid for c in (*codes.outputs, *codes.sums) if c is not None):
         raise damaged(f"{source}: a code has no valid scale or zero")

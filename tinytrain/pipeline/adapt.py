@@ -7,7 +7,7 @@ from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.plan import Plan
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
-from tinytrain.report import Report
+from tinytrain.report.report import NetworkReport
 from tinytrain.runtime.device import Device
 from tinytrain.runtime.time_budget import in_time
 
@@ -21,7 +21,7 @@ def adapt(
     device: Device | None = None,
     force: bool = False,
     train: bool | None = None,
-) -> Report:
+) -> NetworkReport:
     """Adapt `network` to `episode` inside `budget`; the network itself is not changed.
 
     `policy` is a name, a `Policy`, or a `Plan`, which is obeyed and whose budget is the default one; or a
@@ -55,5 +55,7 @@ def adapt(
         guard = vetoed(guard, *run.right(), force)
         delta, answers, guard = run.keep(delta, guard)
     warnings = (*warnings, *run.warnings())
-    found = Report(network, episode, plan, program, scores, run.facts(), answers, delta, guard, warnings)
+    found = NetworkReport(
+        network, episode, plan, program, scores, run.facts(), answers, delta, guard, warnings
+    )
     return found.sealed()

@@ -20,7 +20,7 @@ from tinytrain.guard.suspects import MISLABELLED
 from tinytrain.heads.repeats import herded
 from tinytrain.network.network import Network
 from tinytrain.network.replay import Replay
-from tinytrain.runtime.embedder import Embedder
+from tinytrain.runtime.embedder import Embedder, embedder_of
 from tinytrain.runtime.predict import Predictor
 
 
@@ -39,7 +39,7 @@ def add_classes(
     seen in as many views as those the head was fitted to. Raises InputError for a delta of another
     backbone, a class without images or names that `wrong_class_names` refuses.
     """
-    embedder, spec = Embedder(network, delta, backend), network.input
+    embedder, spec = embedder_of(network, delta, backend), network.input
     names = (*delta.class_names, *(n for n in class_names if n not in delta.class_names))
     if wrong := wrong_class_names(class_names) or wrong_class_names(names):
         raise InputError("class-names", f"{wrong}; give every class a name of its own")

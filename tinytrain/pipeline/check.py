@@ -19,7 +19,7 @@ from tinytrain.network.network import Network
 from tinytrain.pipeline.learning_curve import LEAST, Gain, expected_gain
 from tinytrain.report import Report
 from tinytrain.runtime.device import Device
-from tinytrain.runtime.embedder import Embedder
+from tinytrain.runtime.embedder import Embedder, embedder_of
 from tinytrain.runtime.schedule import dealt
 from tinytrain.runtime.thread_pool import Workers
 
@@ -144,7 +144,7 @@ def with_adaptations(
 def embed(network: Network, images: Images, device: Device) -> np.ndarray:
     """Embeddings (n, d) of length 1 of all images, several at once if the device has threads."""
     hands = max(1, min(device.threads, len(images) // ROUND))
-    embedders = [Embedder(network, backend=device.backend) for _ in range(hands)]
+    embedders = [embedder_of(network, backend=device.backend) for _ in range(hands)]
     out = np.empty((len(images), network.embedding_size), np.float32)
 
     def work(embedder: Embedder, chosen: np.ndarray) -> None:

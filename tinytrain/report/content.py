@@ -16,6 +16,7 @@ from tinytrain.episode.episode import Episode
 from tinytrain.guard.estimate import Estimate, cross_validated, held_out
 from tinytrain.guard.guard import Verdict
 from tinytrain.kernels.compile_cache.facts import library_version
+from tinytrain.network.committee import Committee, members_of
 from tinytrain.network.network import Network, frozen_bytes
 from tinytrain.plan.costs import n_trained, single_pass
 from tinytrain.plan.plan import Plan
@@ -59,7 +60,7 @@ def estimate(labels: np.ndarray, answers: Answers, delta: Delta, guard: Verdict)
         return Estimate(None, None, None, "unknown", "unadapted", 0, None, why)
     if not len(labels):
         return cross_validated(guard.left_out)
-    return held_out(int((answers.after == labels).sum()), len(labels), bool(delta.slices), guard.left_out)
+    return held_out(int((answers.after == labels).sum()), len(labels), delta.is_trained, guard.left_out)
 
 
 def normal(delta: Delta) -> dict:
@@ -92,12 +93,16 @@ def queries(episode: Episode, answers: Answers) -> list[dict]:
     ]
 
 
-def layers(network: Network) -> list[dict]:
-    """One row per layer of the network, trained or not, in order."""
-    return [
-        {"name": layer.name, "kind": layer.kind, "block": layer.block, "channels": layer.cout}
-        for layer in network.layers
-    ]
+def layers(network: Network | Committee) -> list[dict]:
+    """One row per layer of the network, trained or not, in order; of a committee one member after another."""
+    rows, first = [], 0
+    for member in members_of(network):
+        rows += [
+            {"name": layer.name, "kind": layer.kind, "block": first + layer.block, "channels": layer.cout}
+            for layer in member.layers
+        ]
+        first = rows[-1]["block"] + 1
+    return rows
 
 
 def versions() -> dict[str, str | None]:

@@ -10,6 +10,7 @@ from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode
 from tinytrain.guard.estimate import Estimate
 from tinytrain.guard.guard import Verdict
+from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
 from tinytrain.plan.plan import Plan
 from tinytrain.plan.scores import Scores
@@ -23,20 +24,20 @@ from tinytrain.runtime.answers import Answers
 KEPT = {"adapted": "kept", "head": "a new head alone"}
 
 
-@dataclass(frozen=True, eq=False)
 class Report:
-    """Everything an adaptation found out; `delta` is the result, `to_json()` what ``--json`` prints."""
+    """Everything an adaptation found out; `delta` is the result, `to_json()` what ``--json`` prints.
 
-    network: Network
+    `network` is a `Network` or a `Committee`, `episode` what it was adapted to. `ran` says how that went,
+    `answers` what it says of the queries, `guard` whether it was kept, and `warnings` what to know besides.
+    """
+
+    network: Network | Committee
     episode: Episode
-    plan: Plan
-    program: Program
-    scores: Scores | None
     ran: RunFacts
     answers: Answers
     delta: Delta
     guard: Verdict
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...]
 
     def __repr__(self) -> str:
         facts = self.to_json()
@@ -72,6 +73,49 @@ class Report:
 
     def _lasting(self) -> dict:
         """The part that a delta carries: the same seed repeats it, and it says nothing of the machine."""
+        raise NotImplementedError
+
+    @property
+    def estimate(self) -> Estimate:
+        """How often the result is expected to be right on new images of its classes."""
+        return content.estimate(self.episode.query.labels, self.answers, self.delta, self.guard)
+
+    def thumbnails(self) -> Thumbnails:
+        """The images for a page: pass them with the JSON to `render_html`."""
+        return Thumbnails(self.episode, self.network.input.shape)
+
+    def with_warnings(self, *warnings: str) -> "Report":
+        """The same report with more warnings, also in the one its delta carries."""
+        return replace(self, warnings=(*self.warnings, *warnings)).sealed()
+
+    def sealed(self) -> "Report":
+        """The same report, with all of it that the same seed gives again in its delta.
+
+        Times, threads and versions differ from run to run and have no place in a file that should not; nor
+        have names of images and a command line, which tell where it was made. The estimate follows from
+        the rest; files that were left out have no part in it. That classes were forgotten stays.
+        """
+        forgotten = {key: value for key, value in self.delta.report.items() if key == "forgotten"}
+        return replace(self, delta=replace(self.delta, report=self._lasting() | forgotten))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NetworkReport(Report):
+    """The report of the adaptation of one network by `plan`, which `scores` led to; `program` did it."""
+
+    network: Network
+    episode: Episode
+    plan: Plan
+    program: Program
+    scores: Scores | None
+    ran: RunFacts
+    answers: Answers
+    delta: Delta
+    guard: Verdict
+    warnings: tuple[str, ...] = ()
+
+    def _lasting(self) -> dict:
+        """The part that a delta carries: the same seed repeats it, and it says nothing of the machine."""
         stages = content.executed_macs(self.program, self.scores, self.ran.repeated)
         return {
             "policy": self.plan.policy,
@@ -99,29 +143,6 @@ class Report:
             # What a later adaptation trains again with what was remembered.
             **({"recipe": self.plan.to_json()["recipe"]} if self.plan.task.replay else {}),
         }
-
-    @property
-    def estimate(self) -> Estimate:
-        """How often the result is expected to be right on new images of its classes."""
-        return content.estimate(self.episode.query.labels, self.answers, self.delta, self.guard)
-
-    def thumbnails(self) -> Thumbnails:
-        """The images for a page: pass them with the JSON to `render_html`."""
-        return Thumbnails(self.episode, self.network.input.shape)
-
-    def with_warnings(self, *warnings: str) -> "Report":
-        """The same report with more warnings, also in the one its delta carries."""
-        return replace(self, warnings=(*self.warnings, *warnings)).sealed()
-
-    def sealed(self) -> "Report":
-        """The same report, with all of it that the same seed gives again in its delta.
-
-        Times, threads and versions differ from run to run and have no place in a file that should not; nor
-        have names of images and a command line, which tell where it was made. The estimate follows from
-        the rest; files that were left out have no part in it. That classes were forgotten stays.
-        """
-        forgotten = {key: value for key, value in self.delta.report.items() if key == "forgotten"}
-        return replace(self, delta=replace(self.delta, report=self._lasting() | forgotten))
 
 
 def _accuracy_in_words(facts: dict) -> str:

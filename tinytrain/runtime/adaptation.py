@@ -212,8 +212,8 @@ class Run:
             trainer.run("result")
         delta = Delta(
             self.network.digest, self.network.name, trainer.host.slices if self._trained else (),
-            self.fitting.kept(head), self.episode.class_names, {}, replay,
-            trainer.program.network.quantisation if trainer.program.precision == "int8" else None,
+            self.fitting.kept(head), self.episode.class_names, {}, replay=replay,
+            codes=trainer.program.network.quantisation if trainer.program.precision == "int8" else None,
         )  # fmt: skip
         self.is_finite = finite and delta.is_finite()
         self.release(RESULT)

@@ -1,4 +1,4 @@
-"""A compiled forward pass: images in, embeddings or features out, one image at a time."""
+"""Compiled forward passes: images in, embeddings or features out, one image at a time."""
 
 import os
 import threading
@@ -10,10 +10,11 @@ import numpy as np
 
 from tinytrain import kernels as kernel_table
 from tinytrain.base.errors import AnswerError, one_line
-from tinytrain.delta.delta import Delta, apply
+from tinytrain.delta.delta import Changes, Delta, apply
 from tinytrain.episode.augment import Augmentation
 from tinytrain.episode.episode import Images
 from tinytrain.kernels.blas import one_thread
+from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
 from tinytrain.network.replay import range_of, remembered_codes
 from tinytrain.program.forward import compile_forward
@@ -37,7 +38,7 @@ class Embedder:
     def __init__(
         self,
         network: Network,
-        delta: Delta | None = None,
+        delta: Changes | None = None,
         backend: str = "auto",
         precision: str | None = None,
         cut: int | None = None,
@@ -105,6 +106,38 @@ class Embedder:
         calls, (embedding,) = self.unit.segments["embed", 1]
         run(calls)
         return embedding[0]
+
+
+class SideBySide(Embedder):
+    """The embeddings of a committee: those of its members, each of length 1, one after another.
+
+    Members look at an image in turn, and each keeps the bytes that it works in: `arena` is their sum.
+    """
+
+    def __init__(
+        self, committee: Committee, changes: tuple[Changes, ...] | None = None, backend: str = "auto"
+    ):
+        parts = changes or (None,) * len(committee.members)
+        self.members = [Embedder(n, part, backend) for n, part in zip(committee.members, parts, strict=True)]
+        self.network, self.kernels = committee, self.members[0].kernels
+        self.arena = sum(member.arena for member in self.members)
+        self._turn = threading.Lock()
+        self._all.add(self)
+
+    def embedding(self, image: np.ndarray, augmentation: Augmentation | None = None) -> np.ndarray:
+        parts = [member.embedding(image, augmentation)[None] for member in self.members]
+        for part in parts:
+            self.kernels.normalize_rows(part)
+        return np.concatenate(parts, axis=1)[0]
+
+
+def embedder_of(network: Network | Committee, delta: Delta | None = None, backend: str = "auto") -> Embedder:
+    """What embeds images by `network`, with `delta` applied if one is given. Raises what `Embedder` does."""
+    if not isinstance(network, Committee):
+        return Embedder(network, delta, backend)
+    if delta is not None:
+        delta.check_backbone(network)
+    return SideBySide(network, delta.members if delta else None, backend)
 
 
 def _turns_anew() -> None:

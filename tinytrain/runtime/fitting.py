@@ -1,12 +1,14 @@
 """Heads of an adaptation, and what the guard is told of its images: both from embeddings of the support."""
 
-from collections.abc import Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from tinytrain.heads.cosine import CosineHead, lengths_of
-from tinytrain.heads.head import Batch, Head, Support, first_parts
+from tinytrain.heads.head import Batch, Head, HeadMethod, Support, first_parts
 from tinytrain.heads.leave_one_out import COLUMNS, measure, recognised
 from tinytrain.heads.linear import class_means
 from tinytrain.heads.registry import BASELINE, find_head
@@ -18,25 +20,26 @@ CLEAN = range(1)  # the views of an image that are itself
 
 
 class Embeddings:
-    """Unit embeddings of all support images by the network as it is, as many at a time as there is room for.
+    """Unit embeddings of all support images by one network, as many at a time as there is room for.
 
-    To be read only: a batch is overwritten by the next one. The one that lies in the buffer is not computed
-    again. So if there is room for all images, whoever looks at the last view once more gets it for nothing.
+    ``embed(view, chosen, out)`` writes those of a view of the images `chosen`. Images come in `order`, and
+    `room` (n, d) takes a batch. To be read only: a batch is overwritten by the next one. The one that lies in
+    `room` is not computed again. So if there is room for all images, whoever looks at the last view once more
+    gets it for nothing.
     """
 
-    def __init__(self, trainer: Trainer, units: str):
-        self.trainer, self.units = trainer, units
-        self._held: tuple[int, int] | None = None  # view and first place of the batch in the buffer
+    def __init__(self, kernels, order: np.ndarray, labels: np.ndarray, room: np.ndarray, embed: Callable):
+        self.kernels, self.order, self.labels, self.room, self.embed = kernels, order, labels, room, embed
+        self._held: tuple[int, int] | None = None  # view and first place of the batch in the room
 
     def batches(self, view: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Indices (n,) of images, and the embeddings (n, d) of a view of them."""
-        trainer, room = self.trainer, self.trainer.support
-        for first in range(0, len(trainer.order), len(room)):
-            chosen = trainer.order[first : first + len(room)]
-            out = room[: len(chosen)]
+        for first in range(0, len(self.order), len(self.room)):
+            chosen = self.order[first : first + len(self.room)]
+            out = self.room[: len(chosen)]
             if self._held != (view, first):
-                trainer.embed([(view, i) for i in chosen], out, self.units)
-                trainer.kernels.normalize_rows(out)
+                self.embed(view, chosen, out)
+                self.kernels.normalize_rows(out)
                 self._held = view, first
             yield chosen, out
 
@@ -49,21 +52,52 @@ class Embeddings:
             for chosen, embeddings in self.batches(view):
                 if each:
                     each(chosen, embeddings)
-                yield from stretches(~copies[chosen], embeddings, self.trainer.labels[chosen])
+                yield from stretches(~copies[chosen], embeddings, self.labels[chosen])
 
 
-class HeadFitting:
-    """Fits the heads of an adaptation, and measures its images for the guard in the same embeddings.
+class Fit(NamedTuple):
+    """A head to be fitted in `arrays` to `views` of the images; `kept`: the delta keeps it."""
+
+    method: HeadMethod
+    arrays: dict[str, np.ndarray]
+    views: Iterable[int]
+    kept: bool
+
+    def as_kept(self, head: Head) -> Head:
+        """Without what only updates need, unless the delta keeps it."""
+        return head if self.kept else head.answering()
+
+
+class Scratch(NamedTuple):
+    """Room for class means (way, d), counts (way,) and centred means (way, d)."""
+
+    means: np.ndarray
+    counts: np.ndarray
+    centred: np.ndarray
+
+
+def images_of(labels: np.ndarray, copies: np.ndarray, way: int) -> np.ndarray:
+    """Images of each class, without the copies, (way,) float32."""
+    return np.bincount(labels[~copies], minlength=way).astype(np.float32)
+
+
+class Fitting(ABC):
+    """Fits heads to the images with `labels` (n,) in `order`, and measures these for the guard meanwhile.
 
     `repeats` says which images repeat others, as the network is before training. What `leave_one_out.measure`
-    finds goes to the buffers of images left out.
+    finds before it goes to `rows` (n, COLUMNS).
     """
 
-    def __init__(self, trainer: Trainer):
-        self.trainer, self.program, self.kernels = trainer, trainer.program, trainer.kernels
-        self.array, self.labels = trainer.bind.array, trainer.labels
-        self.repeats = Repeats(np.zeros(len(self.labels), bool))
+    def __init__(self, kernels, labels: np.ndarray, order: np.ndarray, size: int, rows: np.ndarray):
+        self.kernels, self.labels, self.order, self.size, self.rows = kernels, labels, order, size, rows
+        self.repeats = Repeats(np.zeros(len(labels), bool))
         self.right = self.judged = 0  # images by the recipe's head without them, the last time it was fitted
+
+    @abstractmethod
+    def _fitted(
+        self, after: bool, steps: int, sketches: Sketches | None = None
+    ) -> tuple[CosineHead | None, Head | None]:
+        """Cosine prototypes and another head, those of them that are wanted then, as `fit` makes them."""
 
     def before(self) -> tuple[CosineHead, Head]:
         """Cosine prototypes and the recipe's head, or these again if nobody needs it, before training.
@@ -71,62 +105,63 @@ class HeadFitting:
         Heads are fitted without the copies among the images. These show in the embeddings that the first fit
         leaves behind: if there are any, everything is fitted once more.
         """
-        copies, order = self.repeats.copies, self.trainer.order
-        sketches = Sketches(self.program.network.embedding_size)
-        heads, fewer = self._fitted("head before", "embed", 0, sketches), 0.0
+        copies, order, rows = self.repeats.copies, self.order, self.rows
+        sketches = Sketches(self.size)
+        heads, fewer = self._fitted(False, 0, sketches), 0.0
         copies[order] = sketches.copies(self.labels[order])
         if copies.any():
-            rows = self.array("left out (before)")
             every = recognised(rows)
-            heads = self._fitted("head before", "embed", 0)  # without `copies`; writes `rows` anew
+            heads = self._fitted(False, 0)  # without `copies`; writes `rows` anew
             fewer = feigned(every, recognised(rows))
         self.repeats = Repeats(copies, fewer, fewer + sketches.repeated())
         return heads[0], heads[1] or heads[0]
 
     def after(self, steps: int) -> Head:
         """The recipe's head after so many `steps` of training."""
-        cosine, own = self._fitted("head after", "embed after", steps)
+        cosine, own = self._fitted(True, steps)
         return own or cosine
 
-    def _fitted(
-        self, stage: str, units: str, steps: int, sketches: Sketches | None = None
-    ) -> tuple[CosineHead | None, Head | None]:
-        """Cosine prototypes and another head, those of them that a stage fits; then every image is measured.
+    def fit(
+        self,
+        embeddings: Embeddings,
+        fits: Iterable[Fit],
+        scratch: Scratch,
+        rows: np.ndarray,
+        steps: int,
+        sketches: Sketches | None,
+    ) -> tuple[CosineHead | None, Head | None, np.ndarray]:
+        """Cosine prototypes and another head, those of them in `fits`, prototypes last; and the class means.
 
-        There may be no room to keep embeddings, so prototypes are calibrated in the pass that measures.
+        What is measured of every image goes to `rows` (n, COLUMNS). There may be no room to keep embeddings,
+        so prototypes are calibrated in the pass that measures.
         """
-        trainer, kernels, copies = self.trainer, self.kernels, self.repeats.copies
-        embeddings, cosine, own = Embeddings(trainer, units), None, None
-        clean = partial(embeddings.without, copies)
-        images = np.bincount(self.labels[~copies], minlength=len(trainer.class_sizes)).astype(np.float32)
-        for node in self.program.stage(stage).body:  # prototypes are last, if they are among them
-            method, arrays = find_head(node.kind), self._arrays(node, images)
-            if method is not BASELINE:
-                self.right = self.judged = 0
-                support = Support(partial(clean, node.views), clean, images, steps, self._judge)
-                own = _as_kept(node, method.fit(kernels, arrays, support))
-        means = arrays["means"] if method is BASELINE else trainer.sums
-        left_out = trainer.bind.whole(node.left_out)
-        class_means(kernels, means, trainer.counts, clean())
+        kernels, labels, copies, cosine, own = self.kernels, self.labels, self.repeats.copies, None, None
+        clean, images = partial(embeddings.without, copies), images_of(labels, copies, len(scratch.counts))
+        means = scratch.means
+        for fit in fits:
+            if fit.method is BASELINE:
+                means = fit.arrays["means"]
+                continue
+            self.right = self.judged = 0
+            support = Support(partial(clean, fit.views), clean, images, steps, self._judge)
+            own = fit.as_kept(fit.method.fit(kernels, fit.arrays, support))
+        class_means(kernels, means, scratch.counts, clean())
         centre = means.mean(axis=0)
 
         def measured(chosen: np.ndarray, batch: np.ndarray) -> None:
-            rows, labels = np.empty((len(chosen), COLUMNS), np.float32), self.labels[chosen]
-            # Prototypes of training are free before it and after it.
-            measure(rows, batch, labels, means, images, trainer.prototypes)
-            left_out[chosen] = rows
+            found = np.empty((len(chosen), COLUMNS), np.float32)
+            measure(found, batch, labels[chosen], means, images, scratch.centred)
+            rows[chosen] = found
             if sketches:
-                sketches.add(batch, labels, centre)
+                sketches.add(batch, labels[chosen], centre)
 
-        if method is BASELINE:
+        if fit.method is BASELINE:
             support = Support(clean, partial(embeddings.without, copies, each=measured), images, steps)
-            cosine = _as_kept(node, method.of_means(kernels, arrays, support))
+            cosine = fit.as_kept(BASELINE.of_means(kernels, fit.arrays, support))
         else:
             for chosen, batch in embeddings.batches(0):
                 measured(chosen, batch)
-        if units == "embed":  # training takes the bytes of the means, which their lengths bring back
-            lengths_of(means, self.array("head before, cosine: lengths"))
-        return cosine, own
+        return cosine, own, means
 
     def _judge(self, logits: np.ndarray, label: int) -> None:
         self.right, self.judged = self.right + int(logits.argmax() == label), self.judged + 1
@@ -138,7 +173,37 @@ class HeadFitting:
         """
         if not self.judged:
             return False
-        return self.right / self.judged > np.nanmean(recognised(self.array("left out (before)")))
+        return self.right / self.judged > np.nanmean(recognised(self.rows))
+
+
+class HeadFitting(Fitting):
+    """Fits the heads of an adaptation in its arena."""
+
+    def __init__(self, trainer: Trainer):
+        self.trainer, self.program, self.array = trainer, trainer.program, trainer.bind.array
+        size, rows = self.program.network.embedding_size, self.array("left out (before)")
+        super().__init__(trainer.kernels, trainer.labels, trainer.order, size, rows)
+
+    def _fitted(
+        self, after: bool, steps: int, sketches: Sketches | None = None
+    ) -> tuple[CosineHead | None, Head | None]:
+        trainer, copies = self.trainer, self.repeats.copies
+        nodes = self.program.stage("head after" if after else "head before").body
+        units = "embed after" if after else "embed"
+        images = images_of(self.labels, copies, len(trainer.class_sizes))
+        fits = [Fit(find_head(n.kind), self._arrays(n, images), n.views, n.kept) for n in nodes]
+        # Prototypes of training are free before it and after it.
+        scratch = Scratch(trainer.sums, trainer.counts, trainer.prototypes)
+        rows = trainer.bind.whole(nodes[-1].left_out)
+
+        def embed(view: int, chosen: np.ndarray, out: np.ndarray) -> None:
+            trainer.embed([(view, i) for i in chosen], out, units)
+
+        embeddings = Embeddings(self.kernels, self.order, self.labels, trainer.support, embed)
+        cosine, own, means = self.fit(embeddings, fits, scratch, rows, steps, sketches)
+        if not after:  # training takes the bytes of the means, which their lengths bring back
+            lengths_of(means, self.array("head before, cosine: lengths"))
+        return cosine, own
 
     def _arrays(self, node: FitHead, images: np.ndarray) -> dict[str, np.ndarray]:
         """The arrays of a head, those parts of them that so many `images` (way,) of each class take."""
@@ -160,8 +225,3 @@ class HeadFitting:
         """The cosine prototypes of the network as it was with their means, which are found up to rounding."""
         lengths = self.array("head before, cosine: lengths")
         return prototypes.with_means(lengths, self.array("head result: means"))
-
-
-def _as_kept(node: FitHead, head: Head) -> Head:
-    """Without what only updates need, unless the delta keeps this head."""
-    return head if node.kept else head.answering()

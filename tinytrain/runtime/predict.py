@@ -13,8 +13,9 @@ from tinytrain.episode.decode import load_image
 from tinytrain.episode.episode import Images
 from tinytrain.episode.sources import images_of, is_single
 from tinytrain.heads.head import IDENTIFIED
+from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
-from tinytrain.runtime.embedder import Embedder
+from tinytrain.runtime.embedder import embedder_of
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ class Predictor:
     other processes: forked, or pickled without its arena. Raises InputError for a delta of another backbone.
     """
 
-    def __init__(self, network: Network, delta: Delta, backend: str = "auto"):
+    def __init__(self, network: Network | Committee, delta: Delta, backend: str = "auto"):
         self.network, self.delta, self.backend, self.input = network, delta, backend, network.input
-        self.embedder = Embedder(network, delta, backend)
+        self.embedder = embedder_of(network, delta, backend)
         self.arena = self.embedder.arena
 
     def __reduce__(self):

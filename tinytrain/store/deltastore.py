@@ -89,10 +89,10 @@ class Store:
         decode_delta(*decode(data, str(path)), str(path))
         return self._slots.commit(data).current.generation
 
-    def start(self, backbone: str | Callable[[str], bool] | None = None) -> Start:
+    def start(self, backbone: str | Callable[[Delta], bool] | None = None) -> Start:
         """The delta for this start; counts the start if the delta is on trial.
 
-        `backbone` is the digest of a network, or says of a digest whether there is such a network. If it is
+        `backbone` is the digest of a network, or says of a delta whether its network is there. If it is
         given, and neither the delta on trial nor the one before it is for such a network, this is a `peek`.
         So it is while another process holds the store.
 
@@ -102,7 +102,7 @@ class Store:
         """
         if backbone is None:
             return self._start(self._slots.start())
-        is_here = backbone if callable(backbone) else backbone.__eq__
+        is_here = backbone if callable(backbone) else lambda delta: delta.backbone == backbone
         return self._start(self._slots.start(lambda data: _may_be_for(is_here, data)))
 
     def peek(self) -> Start:
@@ -248,9 +248,9 @@ class Store:
         return facts
 
 
-def _may_be_for(is_here: Callable[[str], bool], data: bytes) -> bool:
+def _may_be_for(is_here: Callable[[Delta], bool], data: bytes) -> bool:
     """Whether the network that the delta `data` is for is here; true for a damaged delta as well."""
     try:
-        return is_here(decode_delta(*decode(data)).backbone)
+        return is_here(decode_delta(*decode(data)))
     except InputError:
         return True

@@ -237,5 +237,5 @@ class Learner:
 
 def _network_of(delta: Delta) -> tuple:
     """What makes the embeddings of a delta: those of equal ones mean the same to their heads."""
-    parts = [(s.layer, s.part, *(array.tobytes() for array in s.arrays())) for s in delta.slices]
-    return delta.backbone, parts
+    slices = (s for part in delta.parts for s in part.slices)
+    return delta.backbone, [(s.layer, s.part, *(array.tobytes() for array in s.arrays())) for s in slices]

@@ -154,7 +154,7 @@ def readapt(
 
     `delta` has learnt from all of them.
     """
-    from tinytrain.pipeline.adapt import adapt  # as little as possible before the first verdict
+    from tinytrain.pipeline.committee import adapt  # as little as possible before the first verdict
     from tinytrain.pipeline.continual import NO_IMAGES, continued_episode, continued_policy, with_forgotten
 
     known = [(path, name) for path, name in files if name in delta.class_names]

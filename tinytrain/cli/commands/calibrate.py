@@ -34,7 +34,7 @@ def run(arguments) -> None:
     from tinytrain.runtime.calibrate import calibrated_network
 
     check_network_output(arguments.out, needed=(arguments.network,))
-    network = open_backbone(arguments.network)
+    network = open_backbone(arguments.network, "calibration")
     rounded = any(scale is None for scale in network.scales)
     images = calibration_images()
     if arguments.data:

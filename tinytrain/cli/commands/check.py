@@ -67,7 +67,7 @@ def run(arguments) -> None:
         found = check(network, episode, arguments.seed, device)
         if arguments.adapt:
             # Not that of `tinytrain`, which leaves out queries that are copies: every image is judged.
-            from tinytrain.pipeline.adapt import adapt
+            from tinytrain.pipeline.committee import adapt
 
             budget, seed = episodes.budget_of(arguments), arguments.seed
             adapted = partial(adapt, network, budget=budget, policy=policy, seed=seed, device=device)

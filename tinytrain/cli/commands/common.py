@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from tinytrain.backbones.catalogue import SHIPPED, TIERS, named
-from tinytrain.backbones.load import find_backbone, open_backbone, remember_backbone
+from tinytrain.backbones.load import backbone_of, open_backbone, remember_backbone
 from tinytrain.backbones.remembered import recall
 from tinytrain.base.answer import ANSWER
 from tinytrain.base.console import at_least
@@ -63,10 +63,10 @@ class BackboneOfDelta:
         self.given = given
         self.network = None if given is None else open_backbone(given)
 
-    def is_here(self, digest: str) -> bool:
-        """Whether this network is the given one, or can be found if none is given."""
+    def is_here(self, delta) -> bool:
+        """Whether the network of `delta` is the given one, or can be found if none is given."""
         try:
-            return (self.network or find_backbone(digest, "")).digest == digest
+            return (self.network or backbone_of(delta)).digest == delta.backbone
         except InputError:
             return False
 
@@ -75,9 +75,9 @@ class BackboneOfDelta:
 
         Raises UsageError if a result in the file `out` would replace it.
         """
-        check_outputs(out, needed=(recall(delta.backbone),))
+        check_outputs(out, needed=tuple(recall(part.backbone) for part in delta.parts))
         if self.network is None:
-            return find_backbone(delta.backbone, delta.backbone_name)
+            return backbone_of(delta)
         try:
             delta.check_backbone(self.network)
         except InputError as error:
@@ -89,7 +89,7 @@ class BackboneOfDelta:
     def _said_where(error: InputError, delta) -> InputError:
         """`error`, also saying that no --backbone is needed, if the right network can be found."""
         try:
-            find_backbone(delta.backbone, delta.backbone_name)
+            backbone_of(delta)
         except InputError:
             return error
         return InputError(

@@ -37,7 +37,7 @@ def _emit(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.codegen.planning import emit
 
-    network, plan = open_backbone(arguments.backbone), episodes.plan_of(arguments)
+    network, plan = open_backbone(arguments.backbone, "a microcontroller"), episodes.plan_of(arguments)
     policy = plan or episodes.policy_of(arguments)
     with ProgressLine() as progress:
         opened = episodes.open_episode(arguments, network, policy, progress)

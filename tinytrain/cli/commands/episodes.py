@@ -187,10 +187,10 @@ def planner_of(arguments, network, policy, drawn):
     """The planner of the options for what was `drawn`; `policy` may be a plan."""
     from tinytrain.plan.budget import TaskShape
     from tinytrain.plan.plan import Plan
-    from tinytrain.planner.planner import Planner
+    from tinytrain.planner.committee import planner_for
 
     budget = budget_of(arguments, policy if isinstance(policy, Plan) else None)
-    return Planner(network, TaskShape.of(drawn.episode), policy, budget)
+    return planner_for(network, TaskShape.of(drawn.episode), policy, budget)
 
 
 def draw(arguments, policy):

@@ -19,5 +19,5 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from tinytrain.report.network_facts import describe, describe_text
 
-    network = open_backbone(arguments.network)
+    network = open_backbone(arguments.network, "info")
     print_result(describe(network), describe_text(network), arguments.json)

@@ -22,7 +22,7 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     recipe, paths = offline.opened_recipe(arguments, "meta-train")
-    network = open_backbone(arguments.backbone)
+    network = open_backbone(arguments.backbone, "meta-training")
 
     from tinytrain.meta.training.metatrain import MetaTask
     from tinytrain.meta.training.recipe import digest_of

@@ -54,7 +54,7 @@ def run(arguments) -> None:
     check_outputs(
         arguments.out, needed=(backbone_file(arguments.backbone), episodes.searched_file(arguments))
     )
-    policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone)
+    policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone, "a plan")
     drawn, budget = episodes.draw(arguments, policy), episodes.budget_of(arguments)
     with episodes.naming_tiers(arguments), ProgressLine() as progress:
         found = make_plan(network, drawn, budget, policy, arguments.seed, Device(progress=progress))

@@ -30,7 +30,7 @@ def run(arguments) -> None:
     from tinytrain.meta.training.validate import Validator
 
     recipe = replace(recipe, teacher=arguments.teacher or recipe.teacher)
-    teacher = open_backbone(recipe.teacher) if recipe.teacher else None
+    teacher = open_backbone(recipe.teacher, "a teacher") if recipe.teacher else None
     sources = open_sources(recipe.sources, recipe.seed)
     validator = Validator(recipe.validate, sources, recipe.architecture.size)
     task = PretrainTask(recipe, sources, validator, teacher, workers(arguments))

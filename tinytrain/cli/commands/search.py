@@ -87,7 +87,7 @@ def run(arguments) -> None:
     from tinytrain.meta.search.space import Space, default_first
 
     check_outputs(arguments.out, arguments.log, needed=(backbone_file(arguments.backbone),))
-    network = open_backbone(arguments.backbone)
+    network = open_backbone(arguments.backbone, "a search")
     first = default_first(network) if arguments.first is None else arguments.first
     space = Space(network, first, arguments.ratios)
     draw = Draw(arguments.episodes, arguments.way, arguments.shots, arguments.queries, arguments.seed)

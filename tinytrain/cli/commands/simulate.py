@@ -55,7 +55,7 @@ def run(arguments) -> int | None:
     from tinytrain.firmware_sim.boards.text import render_simulation
 
     board, policy = find_board(arguments.board), episodes.policy_of(arguments)
-    network = open_backbone(arguments.backbone)
+    network = open_backbone(arguments.backbone, "a simulated board")
     with episodes.naming_tiers(arguments), ProgressLine() as progress:
         # The board is checked before the budget: if it is too small, another budget does not help.
         opened = episodes.open_episode(arguments, network, policy, progress, within_budget=False)

@@ -1,0 +1,172 @@
+"""Several networks side by side: adapted one after another, with one head for the embeddings of all."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import toynets
+from cases import each
+from int8nets import toy8
+
+from tinytrain.base.errors import BudgetError, InputError, UsageError
+from tinytrain.base.safetensors import decode
+from tinytrain.delta.classes import forget
+from tinytrain.delta.delta import apply
+from tinytrain.delta.file import decode_delta, encode_delta
+from tinytrain.heads.head import unit
+from tinytrain.network.committee import Committee, joint_digest
+from tinytrain.pipeline.add_classes import add_classes
+from tinytrain.pipeline.check import check
+from tinytrain.pipeline.committee import adapt
+from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.plan.budget import Budget
+from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.policies.common import Policy
+from tinytrain.runtime.embedder import Embedder
+from tinytrain.runtime.predict import Predictor
+
+
+def recipe(network, *_):
+    """The last layer of any network."""
+    updates = (Update(len(network.layers) - 1, (0, 1, 2), bias=True),)
+    return Recipe("last", updates, ((1e-2, 1e-2),), steps=4, head="lda", views=2)
+
+
+LAST = Policy("last", recipe, "none", macs_limited=False)
+FIRST, SECOND = toy_network(), replace(toynets.toy("headed"), name="second")
+PAIR, EPISODE, MEMORY = Committee((FIRST, SECOND)), toy_episode(way=3, shots=4, queries=4), Budget(10**6)
+
+
+@pytest.fixture(scope="module")
+def report():
+    return adapt(PAIR, EPISODE, MEMORY, LAST, force=True)
+
+
+def stored(slices):
+    return [(s.layer, s.part, s.channels.tobytes(), s.values.tobytes()) for s in slices]
+
+
+@each("order", ((0, 1), (1, 0)))
+def test_a_member_is_trained_to_the_same_bits_whoever_sits_beside_it(order):
+    found = adapt(Committee(tuple((FIRST, SECOND)[k] for k in order)), EPISODE, MEMORY, LAST, force=True)
+    for k, part in zip(order, found.delta.members, strict=True):
+        alone = adapt((FIRST, SECOND)[k], EPISODE, MEMORY, LAST, force=True)
+        assert part.slices and stored(part.slices) == stored(alone.delta.slices)
+
+
+def test_the_embedding_is_that_of_each_adapted_member_at_length_1(report):
+    found = Predictor(PAIR, report.delta).embed(EPISODE.query)
+    members = zip(PAIR.members, report.delta.members, strict=True)
+    parts = [unit(Embedder(apply(network, part)).embed(EPISODE.query)) for network, part in members]
+    np.testing.assert_allclose(found, np.concatenate(parts, axis=1), atol=1e-6)
+    assert found.shape[1] == PAIR.embedding_size == FIRST.embedding_size + SECOND.embedding_size
+
+
+def test_a_stored_delta_answers_what_the_report_says(report):
+    data = encode_delta(report.delta)
+    delta = decode_delta(*decode(data))
+    assert encode_delta(delta) == data
+    assert (Predictor(PAIR, delta).logits(EPISODE.query).argmax(axis=1) == report.answers.after).all()
+
+
+def test_the_same_seed_gives_the_same_bytes(report):
+    assert encode_delta(adapt(PAIR, EPISODE, MEMORY, LAST, force=True).delta) == encode_delta(report.delta)
+
+
+def test_members_take_turns_in_the_memory_and_their_macs_add_up(report):
+    facts = report.to_json()
+    rows = facts["members"]
+    assert facts["memory"]["arena"] <= MEMORY.memory
+    assert facts["memory"]["arena"] >= max(row["arena"] for row in rows)
+    assert facts["macs"]["total"] >= sum(row["macs"] for row in rows)
+    assert [row["backbone"] for row in rows] == [FIRST.name, SECOND.name] and all(
+        row["trained"] for row in rows
+    )
+    assert len(facts["layers"]) == len(FIRST.layers) + len(SECOND.layers)
+    selected = {facts["layers"][row["layer"]]["name"] for row in facts["selection"]}
+    assert selected == {FIRST.layers[-1].name, SECOND.layers[-1].name}
+    assert facts["selection"][-1]["layer"] == len(facts["layers"]) - 1
+
+
+def test_a_budget_that_holds_no_common_head_is_refused_before_anything_is_trained():
+    with pytest.raises(BudgetError, match=r"needs [0-9]+ bytes, the budget is 20000") as caught:
+        adapt(PAIR, EPISODE, Budget(20_000), replace(LAST, trains=False, recipe=head_alone))
+    adapt(PAIR, EPISODE, Budget(caught.value.smallest), replace(LAST, trains=False, recipe=head_alone))
+
+
+def head_alone(*_):
+    return Recipe("head", (), (), step="constant", steps=0, head="lda", views=1)
+
+
+def test_wrong_labels_leave_both_members_as_they_were():
+    r = np.random.default_rng(0)
+    support = replace(EPISODE.support, labels=r.permutation(EPISODE.support.labels))
+    found = adapt(PAIR, replace(EPISODE, support=support), MEMORY, LAST)
+    assert not found.guard.accepted and found.guard.reasons
+    assert not found.delta.is_trained and found.delta.head.kind == "cosine"
+
+
+def test_classes_are_added_and_forgotten_as_with_one_network(report):
+    more = toy_episode(way=4, shots=3, queries=0)
+    names = (*EPISODE.class_names, "new")
+    grown = add_classes(PAIR, report.delta, more.support, names)
+    assert grown.class_names == names and grown.members == report.delta.members
+    assert Predictor(PAIR, grown).logits(EPISODE.query).shape[1] == 4
+    fewer = forget(grown, "new")
+    assert fewer.class_names == EPISODE.class_names and stored(fewer.members[0].slices)
+
+
+def test_images_are_checked_by_all_members_together():
+    found = check(PAIR, EPISODE)
+    assert found.estimate.n == len(EPISODE.support)
+
+
+def test_int8_members_answer_in_int8():
+    pair = Committee((toy8(), toy8("headed")))
+    found = adapt(pair, EPISODE, Budget(10**6, precision="int8"), LAST, force=True)
+    assert [part.precision for part in found.delta.members] == ["int8", "int8"]
+    delta = decode_delta(*decode(encode_delta(found.delta)))
+    assert (Predictor(pair, delta).logits(EPISODE.query).argmax(axis=1) == found.answers.after).all()
+
+
+WRONG = {
+    "one network": ((FIRST,), "one network more than once"),
+    "one network twice": ((FIRST, FIRST), "one network more than once"),
+    "images of two sizes": ((FIRST, toynets.toy("headed", size=32)), "16 x 16 x 3 and 32 x 32 x 3"),
+}
+
+
+@each("name", WRONG)
+def test_no_committee_is_made_of(name):
+    members, fact = WRONG[name]
+    with pytest.raises(InputError, match=fact):
+        Committee(members)
+
+
+def test_what_takes_one_network_says_so():
+    with pytest.raises(UsageError, match=r"--replay takes one network, .* has 2"):
+        adapt(PAIR, replace(EPISODE, replay=2), MEMORY, LAST)
+
+
+def test_a_delta_is_refused_by_other_networks_and_by_the_same_in_another_order(report):
+    for other in (FIRST, Committee((SECOND, FIRST))):
+        with pytest.raises(InputError, match="backbone-mismatch"):
+            Predictor(other, report.delta)
+
+
+DAMAGES = {
+    "a single member": lambda m: m.update(members="[]"),
+    "a member with another digest": lambda m: m.update(members=m["members"].replace(FIRST.digest, "0" * 64)),
+    "the digest of something else": lambda m: m.update(backbone=joint_digest([FIRST.digest])),
+    "no members": lambda m: m.pop("members"),
+    "members that are no objects": lambda m: m.update(members="[1, 2]"),
+    "a name that steers a terminal": lambda m: m.update(members=m["members"].replace("second", "\\u001b[2J")),
+}
+
+
+@each("name", DAMAGES)
+def test_a_damaged_file_is_refused(report, name):
+    tensors, metadata = decode(encode_delta(report.delta))
+    DAMAGES[name](metadata)
+    with pytest.raises(InputError, match="file-damaged"):
+        decode_delta(tensors, metadata)

@@ -1,0 +1,85 @@
+"""Several networks whose embeddings lie side by side: one that learnt from other data sees other things."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from tinytrain.base.errors import InputError, UsageError, one_line
+from tinytrain.network.input_spec import InputSpec
+from tinytrain.network.network import Network
+
+
+def joint_digest(digests: Iterable[str]) -> str:
+    """sha256 over the digests of members, in their order."""
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Committee:
+    """Two `members` or more, which all look at the same image. The embedding is theirs, one after another.
+
+    Each part of it has length 1, so that no member drowns the others. Raises InputError for fewer members,
+    for one that is there twice, and for images of different shapes.
+    """
+
+    members: tuple[Network, ...]
+
+    def __post_init__(self):
+        if len({member.digest for member in self.members}) < max(2, len(self.members)):
+            raise InputError(
+                "bad-value", f"{self} has one network more than once; name two or more, each of them once"
+            )
+        shapes = {member.input.shape for member in self.members}
+        if len(shapes) > 1:
+            sizes = " and ".join(" x ".join(map(str, shape)) for shape in sorted(shapes))
+            raise InputError(
+                "bad-value", f"members of {self} take images of {sizes}; name networks for the same shape"
+            )
+
+    def __str__(self) -> str:
+        return one_line(self.name, 100)
+
+    def __repr__(self) -> str:
+        return f"<Committee {self}: digest {self.digest[:12]}>"
+
+    @property
+    def name(self) -> str:
+        return "+".join(member.name for member in self.members)
+
+    @cached_property
+    def digest(self) -> str:
+        return joint_digest(member.digest for member in self.members)
+
+    @property
+    def input(self) -> InputSpec:
+        """Shape and resizing are those of all members; each has a mean and a scale of its own."""
+        return self.members[0].input
+
+    @property
+    def embedding_size(self) -> int:
+        return sum(member.embedding_size for member in self.members)
+
+    @property
+    def macs(self) -> int:
+        """Forward multiply-accumulates for one image."""
+        return sum(member.macs for member in self.members)
+
+    def check_finite(self) -> None:
+        """Raise InputError for a member with a weight, scale or bias that is NaN or infinite."""
+        for member in self.members:
+            member.check_finite()
+
+
+def members_of(network: Network | Committee) -> tuple[Network, ...]:
+    """The networks of a committee, or the one network itself."""
+    return network.members if isinstance(network, Committee) else (network,)
+
+
+def alone(network: Network | Committee, what: str) -> Network:
+    """`network`, unless it is a committee. Raises UsageError ``unsupported``: `what` takes one network."""
+    if isinstance(network, Committee):
+        raise UsageError(
+            "unsupported", f"{what} takes one network, {network} has {len(network.members)}; name one of them"
+        )
+    return network

@@ -1,0 +1,128 @@
+"""`adapt` for a committee: its members one after another in the same bytes, then one head for all of them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tinytrain.delta.delta import Changes, Delta
+from tinytrain.episode.episode import Episode
+from tinytrain.guard.guard import ADAPTED, HEAD, Evidence, Verdict, judge, vetoed
+from tinytrain.heads.leave_one_out import macs
+from tinytrain.heads.registry import find_head
+from tinytrain.kernels.blas import one_thread
+from tinytrain.network.committee import Committee
+from tinytrain.network.network import Network
+from tinytrain.pipeline import adapt as adapting
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.plan import Plan
+from tinytrain.planner.committee import CommitteePlanner
+from tinytrain.planner.planner import Planner
+from tinytrain.policies.common import Policy
+from tinytrain.report.committee import CommitteeReport, together
+from tinytrain.report.report import NetworkReport, Report
+from tinytrain.runtime.answers import Answers, labels_of
+from tinytrain.runtime.device import Device
+from tinytrain.runtime.joint import JointFitting
+
+
+def adapt(
+    network: Network | Committee,
+    episode: Episode,
+    budget: Budget | None = None,
+    policy: str | Policy | Plan | Planner | CommitteePlanner = "tinytrain",
+    seed: int = 0,
+    device: Device | None = None,
+    force: bool = False,
+    train: bool | None = None,
+) -> Report:
+    """Adapt `network` as `pipeline.adapt` does; of a committee its members one after another.
+
+    Each member is adapted as it would be alone, whatever the others are; one whose training is not kept stays
+    as it was. One head is fitted to the embeddings of all and judged like that of any adaptation. Arguments
+    and errors are those of `pipeline.adapt`; a committee has no plan and takes no replay memory.
+    """
+    if not isinstance(network, Committee):
+        return adapting.adapt(network, episode, budget, policy, seed, device, force, train)
+    planner, device = policy, device or Device()
+    if not isinstance(policy, CommitteePlanner):
+        planner = CommitteePlanner(network, TaskShape.of(episode), policy, budget)
+    alone = replace(episode, query=episode.query.take([]))
+    members = planner.of(TaskShape.of(alone)).members
+    reports = [adapting.adapt(m.network, alone, None, m, seed, device, force, train) for m in members]
+    clock = device.clock()
+    with one_thread(), np.errstate(all="ignore"):
+        delta, guard, answers, head = _with_joint_head(planner, episode, reports, device, force)
+    clock.lap("head")
+    warnings = tuple(dict.fromkeys(warning for report in reports for warning in report.warnings))
+    ran = together(reports, clock)
+    return CommitteeReport(
+        network, episode, tuple(reports), head, ran, answers, delta, guard, warnings
+    ).sealed()
+
+
+def _with_joint_head(
+    planner: CommitteePlanner, episode: Episode, reports: list[NetworkReport], device: Device, force: bool
+) -> tuple[Delta, Verdict, Answers, tuple[int, int]]:
+    """The delta with one head for what the `reports` kept, the verdict on it, and what it answers.
+
+    Last come the bytes and the MACs that this took.
+    """
+    network, method = planner.network, find_head(reports[0].plan.recipe.head)
+    changes = tuple(_changes(report.delta) for report in reports)
+    as_it_was = tuple(replace(part, slices=()) for part in changes)
+    trained = [report for report in reports if report.delta.slices]
+    steps = max(report.plan.recipe.n_steps for report in reports)
+    fitting = JointFitting(device.kernels(), network, episode, method, planner.budget.memory)
+    raw = np.empty((3, len(episode.query)), np.int32)
+    fitting.look_with(as_it_was)
+    cosine, own = fitting.before()
+    fitting.answer(raw[1:], cosine, own)
+    head = own
+    if trained:
+        fitting.look_with(changes)
+        head = fitting.after(steps)
+    fitting.answer(raw[:1], head)
+    guard = _verdict(fitting, reports, head.is_finite(), episode, force)
+    guard = vetoed(guard, *_right(raw, episode), force)
+    withheld = None
+    if trained and guard.kept != ADAPTED:
+        fitting.look_with(as_it_was)
+        withheld, head = labels_of(raw[0]).copy(), fitting.before()[1]
+        raw[0] = raw[2]
+    prototypes = guard.refused and not fitting.is_better_than_prototypes()
+    if prototypes:
+        head = cosine
+    elif guard.refused:
+        guard = replace(guard, kept=HEAD)
+    delta = Delta(
+        network.digest, network.name, (), fitting.kept(head), episode.class_names, {},
+        members=changes if guard.kept == ADAPTED else as_it_was,
+    )  # fmt: skip
+    return delta, guard, Answers(raw, not prototypes, withheld), (fitting.arena, fitting.macs)
+
+
+def _changes(delta: Delta) -> Changes:
+    return Changes(delta.backbone, delta.backbone_name, delta.slices, codes=delta.codes)
+
+
+def _right(raw: np.ndarray, episode: Episode) -> tuple[np.ndarray, np.ndarray]:
+    """Whether the head alone, and what was adapted, are right on each query that decides, (n,) both."""
+    n = len(episode.query) if episode.decides else 0
+    return tuple(labels_of(raw[row, :n]) == episode.query.labels[:n] for row in (2, 0))
+
+
+def _verdict(
+    fitting: JointFitting, reports: Sequence[NetworkReport], finite: bool, episode: Episode, force: bool
+) -> Verdict:
+    """The verdict on the joint head. If nothing that was trained is kept, the first member says why."""
+    trained = [report for report in reports if report.delta.slices]
+    losses = [float(np.mean(step)) for step in zip(*(report.ran.losses for report in trained), strict=False)]
+    steps, after = max(r.plan.recipe.n_steps for r in reports), fitting.rows_after if trained else None
+    cost = macs(len(fitting.labels), len(fitting.room), episode.n_way, fitting.size)
+    rows = fitting.rows, after, cost * (2 if trained else 1), fitting.repeats
+    found = judge(Evidence(losses, steps, finite, *rows), episode.support, episode.class_names, force)
+    if trained:
+        return found
+    refused = all(report.guard.refused for report in reports)
+    return replace(found, kept=HEAD, refused=refused, reasons=reports[0].guard.reasons)

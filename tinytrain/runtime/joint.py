@@ -1,0 +1,79 @@
+"""The head of a committee: fitted to the embeddings of its members side by side, inside the memory budget.
+
+Members are adapted one after another in the same bytes. When they are done, their embeddings of the images as
+they are make one head. Views of the images gained nothing here, and would take a pass each.
+"""
+
+import numpy as np
+
+from tinytrain.delta.delta import Changes
+from tinytrain.episode.episode import Episode
+from tinytrain.heads.head import Head, HeadMethod
+from tinytrain.heads.leave_one_out import COLUMNS
+from tinytrain.heads.repeats import Sketches
+from tinytrain.network.committee import Committee
+from tinytrain.planner.committee import head_arrays, head_bytes, head_methods, head_too_large
+from tinytrain.runtime.answers import answer
+from tinytrain.runtime.embedder import SideBySide
+from tinytrain.runtime.fitting import CLEAN, Embeddings, Fit, Fitting, Scratch, images_of
+from tinytrain.runtime.schedule import dealt
+
+
+class JointFitting(Fitting):
+    """Fits the heads of a committee to the support of `episode` inside `memory` bytes.
+
+    `arena` is how many of them it takes. Raises BudgetError if they are too few.
+    """
+
+    def __init__(self, kernels, committee: Committee, episode: Episode, method: HeadMethod, memory: int):
+        self.committee, self.episode, self.memory = committee, episode, memory
+        labels, way, size = episode.support.labels, episode.n_way, committee.embedding_size
+        self.methods = head_methods(method)
+        self.rows_after = np.empty((len(labels), COLUMNS), np.float32)
+        super().__init__(kernels, labels, dealt(labels), size, np.empty_like(self.rows_after))
+        self.scratch = Scratch(
+            np.empty((way, size), np.float32), np.empty(way, np.float32), np.empty((way, size), np.float32)
+        )
+        self.arrays: dict[HeadMethod, dict[str, np.ndarray]] = {}
+        self.room, self.arena = np.empty((0, size), np.float32), 0
+        self.macs = 0
+
+    def look_with(self, changes: tuple[Changes, ...]) -> None:
+        """Embed images by members with these `changes`."""
+        self.embedder = None  # its arena is free before the next one is taken
+        self.embedder = SideBySide(self.committee, changes, self.kernels.backend)
+        n = len(self.labels)
+        taken = self.embedder.arena + head_bytes(self.methods[0], self.episode.n_way, self.size, n)
+        if taken > self.memory:
+            raise head_too_large(self.committee, n, taken, self.memory)
+        more = min(n - 1, (self.memory - taken) // (4 * self.size))
+        self.room = np.empty((1 + more, self.size), np.float32)
+        self.arena = max(self.arena, taken + 4 * self.size * more)
+
+    def _fitted(self, after: bool, steps: int, sketches: Sketches | None = None):
+        copies, way = self.repeats.copies, self.episode.n_way
+        images = images_of(self.labels, copies, way)
+        fits = []
+        for method in self.methods[:1] if after else self.methods:
+            shapes = head_arrays(method, way, self.size, int(images.sum()))
+            arrays = self.arrays[method] = {name: np.empty(*b) for name, b in shapes.items()}
+            fits.append(Fit(method, arrays, CLEAN, True))
+        embeddings = Embeddings(self.kernels, self.order, self.labels, self.room, self._embed)
+        rows = self.rows_after if after else self.rows
+        return self.fit(embeddings, fits, self.scratch, rows, steps, sketches)[:2]
+
+    def _embed(self, view: int, chosen: np.ndarray, out: np.ndarray) -> None:
+        out[:] = self.embedder.embed(self.episode.support.take(chosen))
+        self.macs += len(chosen) * self.committee.macs
+
+    def kept(self, head: Head) -> Head:
+        """`head` as a delta keeps it."""
+        return head.for_delta(self.arrays[head.method])
+
+    def answer(self, answers: np.ndarray, *heads: Head) -> None:
+        """Write the `answers` (heads, n) of each head for the query images."""
+        query = self.episode.query
+        for i in range(len(query)):
+            embedding = self.embedder.embed(query.take([i]))
+            for row, head in zip(answers, heads, strict=True):
+                row[i] = answer(head, embedding)
