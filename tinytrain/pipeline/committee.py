@@ -73,7 +73,7 @@ def _with_joint_head(
     as_it_was = tuple(replace(part, slices=()) for part in changes)
     trained = [report for report in reports if report.delta.slices]
     steps = max(report.plan.recipe.n_steps for report in reports)
-    fitting = JointFitting(device.kernels(), network, episode, method, planner.budget.memory)
+    fitting = JointFitting(device, network, episode, method, planner.budget.memory)
     raw = np.empty((3, len(episode.query)), np.int32)
     fitting.look_with(as_it_was)
     cosine, own = fitting.before()

@@ -14,6 +14,7 @@ from tinytrain.heads.repeats import Sketches
 from tinytrain.network.committee import Committee
 from tinytrain.planner.committee import head_arrays, head_bytes, head_methods, head_too_large
 from tinytrain.runtime.answers import answer
+from tinytrain.runtime.device import Device
 from tinytrain.runtime.embedder import SideBySide
 from tinytrain.runtime.fitting import CLEAN, Embeddings, Fit, Fitting, Scratch, images_of
 from tinytrain.runtime.schedule import dealt
@@ -25,12 +26,14 @@ class JointFitting(Fitting):
     `arena` is how many of them it takes. Raises BudgetError if they are too few.
     """
 
-    def __init__(self, kernels, committee: Committee, episode: Episode, method: HeadMethod, memory: int):
-        self.committee, self.episode, self.memory = committee, episode, memory
+    def __init__(
+        self, device: Device, committee: Committee, episode: Episode, method: HeadMethod, memory: int
+    ):
+        self.committee, self.episode, self.memory, self.backend = committee, episode, memory, device.backend
         labels, way, size = episode.support.labels, episode.n_way, committee.embedding_size
         self.methods = head_methods(method)
         self.rows_after = np.empty((len(labels), COLUMNS), np.float32)
-        super().__init__(kernels, labels, dealt(labels), size, np.empty_like(self.rows_after))
+        super().__init__(device.kernels(), labels, dealt(labels), size, np.empty_like(self.rows_after))
         self.scratch = Scratch(
             np.empty((way, size), np.float32), np.empty(way, np.float32), np.empty((way, size), np.float32)
         )
@@ -41,7 +44,7 @@ class JointFitting(Fitting):
     def look_with(self, changes: tuple[Changes, ...]) -> None:
         """Embed images by members with these `changes`."""
         self.embedder = None  # its arena is free before the next one is taken
-        self.embedder = SideBySide(self.committee, changes, self.kernels.backend)
+        self.embedder = SideBySide(self.committee, changes, self.backend)
         n = len(self.labels)
         taken = self.embedder.arena + head_bytes(self.methods[0], self.episode.n_way, self.size, n)
         if taken > self.memory:
