@@ -25,7 +25,10 @@ ROWS_OF_FILES = {
     "RceHead": 12,
 }
 # The parameters of `tinytrain.adapt` are options of the command line, most of which nobody gives.
-OPTIONS = {"tinytrain/api/adapt.py": 9, "tinytrain/pipeline/adapt.py": 8}
+OPTIONS = {
+    "tinytrain/api/adapt.py": 9,
+    **dict.fromkeys(("tinytrain/pipeline/adapt.py", "tinytrain/pipeline/committee.py"), 8),
+}
 ADAPT_LINES, ADAPT_IMPORTS = 45, 12
 
 

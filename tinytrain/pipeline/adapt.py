@@ -54,8 +54,5 @@ def adapt(
         guard = judge(evidence, episode.support, episode.class_names, force)
         guard = vetoed(guard, *run.right(), force)
         delta, answers, guard = run.keep(delta, guard)
-    warnings = (*warnings, *run.warnings())
-    found = NetworkReport(
-        network, episode, plan, program, scores, run.facts(), answers, delta, guard, warnings
-    )
-    return found.sealed()
+        outcome = run.facts(), answers, delta, guard, (*warnings, *run.warnings())
+    return NetworkReport(network, episode, plan, program, scores, *outcome).sealed()
