@@ -14,6 +14,7 @@ from tinytrain.datasets.free_photos import NAME as FREE_PHOTOS
 from tinytrain.datasets.free_photos import open_free_photos
 from tinytrain.datasets.generated.glyphs import glyphs
 from tinytrain.datasets.generated.leaves import leaves
+from tinytrain.datasets.generated.meters import meters
 from tinytrain.datasets.generated.signs import signs
 from tinytrain.datasets.generated.sketches import sketches
 from tinytrain.datasets.generated.solids import solids
@@ -44,7 +45,7 @@ FREE = {FREE_PHOTOS: open_free_photos, FREE_EMOJI: open_free_emoji}
 # Generated domains: nothing to download.
 DOMAINS = {
     "signs": signs, "glyphs": glyphs, "textures": textures, "leaves": leaves, "sketches": sketches,
-    "solids": solids, "toys": toys,
+    "solids": solids, "toys": toys, "meters": meters,
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from tinytrain.datasets.dataset import Dataset, Provenance
 from tinytrain.episode import Size, sides
 from tinytrain.episode.decode import fit
 
-USUAL = (range(48), 60, 0)  # classes, images per class and seed of a domain that is opened by its name
+PER_CLASS = 60  # images of a class of a domain that is opened by its name
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Domain:
     """Images of `n_classes` classes; ``generate(class_id, image_id, seed, size)`` draws one when it is read.
 
     Disjoint ranges of classes make disjoint source and target domains. With `families`, classes whose numbers
-    leave the same rest when divided by it are alike.
+    leave the same rest when divided by it are alike. A domain that is opened by its name has the classes
+    `usual`.
     """
 
     name: str
@@ -34,15 +35,17 @@ class Domain:
     generate: Callable[[int, int, int, int], np.ndarray]
     may_flip: bool
     families: int = 0
+    usual: range = range(48)
 
-    def __call__(self, classes: range = USUAL[0], per_class: int = USUAL[1], seed: int = USUAL[2]) -> Dataset:
+    def __call__(self, classes: range | None = None, per_class: int = PER_CLASS, seed: int = 0) -> Dataset:
         """`per_class` images of each of `classes`. Raises UsageError for classes that do not exist."""
+        classes = self.usual if classes is None else classes
         if not classes or min(classes) < 0 or max(classes) >= self.n_classes or per_class < 1:
             raise UsageError(
                 "usage", f"{classes} x {per_class} given; there are classes 0..{self.n_classes - 1}"
             )
         name, range_ = self.name, f"{classes.start}-{classes.stop}-{classes.step}"
-        if (classes, per_class, seed) != USUAL:
+        if (classes, per_class, seed) != (self.usual, PER_CLASS, 0):
             name += f"-{range_}x{per_class}-{seed}"
         class_names = tuple(map(self.class_name, classes))
         return Dataset(

@@ -104,6 +104,12 @@ def test_it_tells_leaves_apart_before_and_better_after_an_adaptation(shipped):
 
 
 @pytest.mark.slow
+def test_training_shows_in_the_first_job_by_more_than_chance(shipped):
+    runs = [sample_episode(open_dataset("meters"), 10, 5, 10, 3, k) for k in range(3)]
+    assert all(adapt(shipped, run).to_json()["accuracy"]["difference"][1] > 0 for run in runs)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("shots, far", [(1, 0.25), (5, 0.12)])
 def test_its_confidence_is_near_its_accuracy_and_unsure_answers_are_wrong_more_often(shipped, shots, far):
     """Training memorises its images: a temperature fitted to them would be overconfident."""

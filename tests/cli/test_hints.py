@@ -58,7 +58,7 @@ def test_a_name_that_begins_with_a_dash_is_not_taken_for_an_option():
         ("/a/b.c/my fruit", None, "my fruit"),
         (".", None, "adapted"),
         ("..", None, "adapted"),
-        (None, None, "leaves"),
+        (None, None, "meters"),
         (None, "gtsrb", "gtsrb"),
         (None, "cub:/data/x", "cub"),
     ],

@@ -12,6 +12,7 @@ from PIL import Image
 from tinytrain.base.errors import InputError, StorageError, UsageError
 from tinytrain.datasets import DOMAINS, Dataset, open_dataset, sample_episode
 from tinytrain.datasets.folder import folder_dataset
+from tinytrain.datasets.generated import meters
 from tinytrain.datasets.generated.leaf_shapes import SHAPES
 from tinytrain.datasets.generated.leaves import species
 from tinytrain.datasets.generated.materials import FAMILIES
@@ -37,9 +38,10 @@ def dataset(domain, *arguments, **named):
     return DOMAINS[domain.__name__.rsplit(".", 1)[1]](*arguments, **named)
 
 
-def test_there_are_at_least_40_classes_of_different_names(domain):
+def test_there_are_at_least_40_classes_of_different_names_and_all_ten_readings_of_one_meter(domain):
     made = dataset(domain)
-    assert made.n_classes >= 40 and len(set(made.class_names)) == made.n_classes
+    assert made.n_classes == meters.FIGURES if domain is meters else made.n_classes >= 40
+    assert len(set(made.class_names)) == made.n_classes
     assert len(made) == 60 * made.n_classes and len(set(made.names)) == len(made)
     assert len({domain.class_name(c) for c in range(domain.N_CLASSES)}) == domain.N_CLASSES >= 200
 
@@ -73,6 +75,19 @@ def test_sketches_solids_and_toys_come_in_families_of_objects_and_the_other_doma
     for name, kinds in (("sketches", KINDS), ("toys", KINDS), ("solids", THINGS)):
         made = DOMAINS[name](range(100, 200), 1)
         assert [list(kinds)[f] for f in made.families] == [c.split(" ")[0] for c in made.class_names]
+
+
+def test_the_last_wheel_of_a_meter_shows_the_class_and_the_one_before_it_any_figure(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        meters, "_wheel", lambda scene, kind, place, shown, project: seen.append(round(shown))
+    )
+    for class_id in (7, 13):
+        del seen[:]
+        for image in range(60):
+            meters.generate(class_id, image, 0, 8)
+        before, last = (np.array(seen[place::2]) % meters.FIGURES for place in (0, 1))
+        assert set(last) == {class_id % meters.FIGURES} and set(before) == set(range(meters.FIGURES))
 
 
 @pytest.mark.slow
@@ -145,6 +160,7 @@ PINNED = {
     "sketches": (239.8, 227.8, 243.0, 240.7, 211.0, 243.0, 242.9, 230.2, 243.0),
     "solids": (82.2, 73.4, 116.6, 97.3, 87.8, 93.6, 74.1, 60.6, 84.3),
     "toys": (61.6, 109.3, 45.6, 39.2, 76.6, 45.0, 43.3, 53.8, 49.1),
+    "meters": (64.2, 75.4, 86.4, 68.9, 86.9, 81.3, 41.2, 57.7, 60.7),
     "leaves": (105.5, 83.0, 94.7, 115.2, 56.6, 77.0, 128.0, 92.7, 123.6),
 }
 

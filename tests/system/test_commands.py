@@ -121,7 +121,7 @@ def test_a_class_of_images_that_all_break_is_an_error(place, tmp_path, capsys):
 def test_adapt_to_the_generated_domain_needs_no_files_of_ones_own(place, answer):
     options = ["--way", 2, "--shots", 2, "--queries", 1, "--policy", "none"]
     facts = answer("adapt", "--backbone", place / "toy.safetensors", *options, "--episode", 3)
-    assert facts["episode"]["source"] == "leaves: 2-way 2-shot, 1 queries, seed 0, episode 3"
+    assert facts["episode"]["source"] == "meters: 2-way 2-shot, 1 queries, seed 0, episode 3"
 
 
 def test_report_files_say_what_json_says(place, answer, tmp_path):

@@ -9,8 +9,8 @@ GET = (
     "TINYTRAIN_MIRROR another address of the other networks."
 )
 NOTE = """\
-A tier is the network that is recommended in its size. PC: seconds of 'tinytrain adapt --shots 5' with this
-budget on two cores, the second time. Pi: what 'tinytrain simulate --shots 5' with the board
+A tier is the network that is recommended in its size. PC: seconds of 'tinytrain adapt --data leaves' with
+this budget on two cores, the second time. Pi: what 'tinytrain simulate --data leaves' with the board
 raspberry-pi-zero-2w estimates for one core, uncalibrated."""
 COLUMNS = "{:<6}  {:<18}  {:<4} {:>9}  {:<7} {:>9} {:>6} {:>6} {:>5}  {}"
 TITLES = ("tier", "name", "here", "size", "input", "MACs", "budget", "PC", "Pi", "licence")

@@ -17,7 +17,8 @@ from tinytrain.base.file_kinds import DELTAS
 from tinytrain.base.help_format import HelpFormatter
 from tinytrain.base.notices import NOTICES
 
-DEFAULT_DATA = "leaves"  # the shipped backbone was not trained on this domain
+DEFAULT_DATA = "meters"  # the shipped backbone was not trained on this domain
+DEFAULT_WAY = 10  # of its classes: all
 DELTA_HELP = "delta file, or folder of a store, of which the delta in use is taken"
 NAMED = 5  # missing files that are listed by name
 

@@ -11,7 +11,7 @@ from tinytrain.backbones.load import open_backbone
 from tinytrain.base.errors import BudgetError, UsageError
 from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.units import parse_bytes, parse_fraction, parse_seconds
-from tinytrain.cli.commands.common import DEFAULT_DATA, add_number
+from tinytrain.cli.commands.common import DEFAULT_DATA, DEFAULT_WAY, add_number
 
 
 def add_arguments(parser) -> None:
@@ -25,15 +25,18 @@ def add_arguments(parser) -> None:
         help="pack, generated domain or target set NAME:DIR instead of DIR (see 'tinytrain data --help'); "
         f"default: {DEFAULT_DATA}",
     )
-    add_number(parser, "--way", 2, "classes; default: all of DIR, or 5 of --data")
+    add_number(
+        parser, "--way", 2,
+        f"classes; default: all of DIR, 5 of --data, or without both {DEFAULT_WAY} of {DEFAULT_DATA}",
+    )  # fmt: skip
     add_number(
         parser, "--shots", 1,
-        "images per class to adapt to; default: all of DIR that are not held out, or 5 of --data",
+        "images per class to adapt to; default: all of DIR that are not held out, 5 without it",
     )  # fmt: skip
     add_number(
         parser, "--queries", 0,
         "images per class for evaluation; default: with --shots the rest of DIR, without it a fifth if "
-        "every class has 10 or more and that makes 20 images; 0 holds out none; with --data 10",
+        "every class has 10 or more and that makes 20 images; 0 holds out none; without DIR 10",
     )  # fmt: skip
     add_number(parser, "--episode", 0, "number of the random episode of --data", 0, metavar="K")
     add_number(parser, "--seed", 0, "seed of all random choices", 0)
@@ -219,7 +222,8 @@ def draw(arguments, policy):
 def _from_dataset(arguments, dataset):
     from tinytrain.datasets import sample_episode
 
-    way, shots = arguments.way or 5, arguments.shots or 5
+    way = arguments.way or (DEFAULT_WAY if arguments.data is None else 5)
+    shots = arguments.shots or 5
     queries = 10 if arguments.queries is None else arguments.queries
     drawn = sample_episode(dataset, way, shots, queries, arguments.seed, arguments.episode)
     return replace(drawn, replay=arguments.replay)
