@@ -129,20 +129,31 @@ def halved(after, before):
 
 @table("results.jsonl.xz", "lead.jsonl.xz")
 def claims(rows, lead):
-    yield "", "difference", "holds"
-    for text, log, better, worse in (
-        ("default above none", rows, "tinytrain", "none"),
-        ("default above the last layer", rows, "tinytrain", "last_layer"),
-        ("default above the method as published", rows, "tinytrain", "tinytrain_published"),
-        ("default above full training", rows, "tinytrain", "full"),
-        ("default above SparseUpdate, 200 episodes per pack", lead, "tinytrain", "sparse_update"),
-        ("the same with `--macs 30%`", lead, "tinytrain@30", "sparse_update"),
-        ("as published above SparseUpdate", rows, "tinytrain_published", "sparse_update"),
-        ("Fisher channels above as many random ones", rows, "tinytrain_published", "random"),
-        ("Fisher channels above those with the largest weights", rows, "tinytrain_published", "l2"),
+    """What the paper says, in points with MCUNet and without meta-training; empty where it says nothing."""
+    published = "tinytrain_published"
+    yield "claim", "there", "here", "holds"
+    for text, there, log, better, worse in (
+        ("TinyTrain as published above the unadapted network", "+21.1", rows, published, "none"),
+        ("as published above the last layer", "+11.0", rows, published, "last_layer"),
+        ("as published above SparseUpdate", "+1.3", rows, published, "sparse_update"),
+        ("full training above TinyTrain as published", "+1.3", rows, "full", published),
+        ("Fisher channels above as many random ones", "+1.9 to +2.5", rows, published, "random"),
+        ("Fisher channels above those with the largest weights", "+0.8 to +1.7", rows, published, "l2"),
+        ("default above none", "", rows, "tinytrain", "none"),
+        ("default above the last layer", "", rows, "tinytrain", "last_layer"),
+        ("default above the method as published", "", rows, "tinytrain", published),
+        ("default above full training", "", rows, "tinytrain", "full"),
+        ("default above SparseUpdate, 200 episodes per pack", "", lead, "tinytrain", "sparse_update"),
+        ("the same with `--macs 30%`", "", lead, "tinytrain@30", "sparse_update"),
     ):
         found = Method(log, NET, better).above(Method(log, NET, worse))
-        yield text, points(found), "yes" if found.mean > found.half else "no"
+        less = there and found.mean + found.half < float(there.split()[0])
+        yield (
+            text,
+            there,
+            points(found),
+            f"yes{', by less' if less else ''}" if found.mean > found.half else "no",
+        )
 
 
 @table("estimate.jsonl", "strangers.jsonl")

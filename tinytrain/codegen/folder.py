@@ -17,6 +17,7 @@ from tinytrain.codegen.text import array, comment, rows
 from tinytrain.episode.episode import Episode
 
 EXAMPLES = "examples/demo/examples.c"
+QUERIES = 10  # with one of each of two classes, one mistake would look like chance
 # Files for plans in one precision.
 ONLY = {
     "float32": (
@@ -70,10 +71,11 @@ def files_of(device: Device, draws: Draws, class_names: tuple[str, ...]) -> dict
 
 
 def c_examples(device: Device, episode: Episode) -> str:
-    """`EXAMPLES`: the support images of `episode` and one query image of each class, in flash."""
+    """`EXAMPLES`: the support images of `episode` and at most `QUERIES` others, of all classes alike."""
     shape, support, query = device.network.input.shape, episode.support, episode.query
     order = np.argsort(support.labels, kind="stable")
-    asked = [int(np.flatnonzero(query.labels == k)[0]) for k in range(device.ways) if k in query.labels]
+    each = max(1, QUERIES // device.ways)
+    asked = [int(i) for k in range(device.ways) for i in np.flatnonzero(query.labels == k)[:each]]
     names = ", ".join(f'"{_plain(name)}"' for name in episode.class_names)
     size = len(asked)
     parts = [
