@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from tinytrain.meta.bench.statistics import Interval, paired, stratified
+from tinytrain.meta.bench.statistics import Interval, mean_interval, paired, stratified
 from tinytrain.meta.bench.tables import values
 from tinytrain.meta.studies.estimate import figures, judged
 from tinytrain.meta.studies.study import TARGETS, chosen, fact, points_above, strata
@@ -154,6 +154,21 @@ def claims(rows, lead):
             points(found),
             f"yes{', by less' if less else ''}" if found.mean > found.half else "no",
         )
+
+
+@table("first_job.jsonl")
+def first_job(rows):
+    """Of each episode the accuracy of the network as it is, with a new head, and adapted."""
+    found = [row["accuracy"] for row in rows if row["label"] == "tinytrain"]
+    yield "", "accuracy", "above the new head alone"
+    for when, name in (
+        ("before_cosine", "as it is, cosine prototypes"),
+        ("before", "new head alone (LDA)"),
+        ("after", "adapted by default"),
+    ):
+        above = mean_interval([100 * (one[when] - one["before"]) for one in found])
+        mean = mean_interval([100 * one[when] for one in found])
+        yield name, mean.text(), "" if when == "before" else points(above)
 
 
 @table("estimate.jsonl", "strangers.jsonl")

@@ -15,6 +15,7 @@ import tinytrain
 from tinytrain.base.errors import InputError
 from tinytrain.cli.main import main
 from tinytrain.codegen import device
+from tinytrain.codegen.folder import EXAMPLES
 from tinytrain.datasets import folder_episode
 from tinytrain.network.file import save_network
 from tinytrain.plan.plan import load_plan
@@ -43,8 +44,27 @@ def test_the_example_learns_and_recognises(precision, given, tmp_path, capsys):
     done = subprocess.run([*command, "-o", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     done = subprocess.run([program], capture_output=True, text=True)
-    assert done.returncode == 0 and "2 of 2 right" in done.stdout, done.stdout
-    assert len(re.findall(r"^.+ -> .+, \d+ %(?:, unknown|, uncertain)?$", done.stdout, re.MULTILINE)) == 2
+    assert done.returncode == 0 and "4 of 4 right" in done.stdout, done.stdout
+    assert len(re.findall(r"^.+ -> .+, \d+ %(?:, unknown|, uncertain)?$", done.stdout, re.MULTILINE)) == 4
+
+
+def test_the_example_asks_at_most_ten_images_of_all_classes_alike(tmp_path, capsys):
+    save_network(int8nets.toy8("headed"), tmp_path / "net.safetensors")
+    for classes, asked in ((2, 10), (3, 9)):
+        images = toyruns.folder(tmp_path / f"{classes}", classes=classes, per_class=9)
+        options = [
+            images,
+            "--shots",
+            "2",
+            "--backbone",
+            str(tmp_path / "net.safetensors"),
+            "--budget",
+            "60kB",
+        ]
+        emit(capsys, options, tmp_path / f"c{classes}")
+        text = (tmp_path / f"c{classes}" / EXAMPLES).read_text()
+        labels = re.search(r"tt_example_label\[.*\] = \{\s*([\d, \n]+)\}", text)[1]
+        assert re.findall(r"\d+", labels) == [str(k) for k in range(classes) for _ in range(asked // classes)]
 
 
 @pytest.mark.slow

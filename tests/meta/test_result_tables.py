@@ -62,6 +62,17 @@ def test_larger_networks_are_compared_on_the_first_episodes_with_the_head_alone_
     assert found["mcunet-5fps as published, default"][-1].startswith("**+15.00 ±")
 
 
+def test_the_first_job_is_judged_by_the_gain_above_a_new_head_on_the_same_images():
+    rows = [
+        {"label": label, "accuracy": {"before_cosine": 0.4, "before": k, "after": k + 0.2}}
+        for k in (0.5, 0.7)
+        for label in ("tinytrain", "none")
+    ]
+    found = cells("first_job", rows)
+    assert found["as it is, cosine prototypes"][0] == "40.0 ±0.0"
+    assert found["adapted by default"] == ["80.0 ±127.1", "**+20.00 ±0.00**"], "paired, though both differ"
+
+
 def of_forms(pack: str, episode: int, **forms) -> dict:
     return {"pack": pack, "episode": episode, "forms": forms}
 
