@@ -28,12 +28,13 @@ def backbones(matrix):
 @each("name", SHIPPED)
 def test_shipped_matrices_are_read_and_never_tune_on_a_target(name):
     matrix, _ = load_matrix(name)
-    assert matrix.name == name
+    assert matrix.name == name and expand(matrix, {}, backbones(matrix))
+    if not (matrix.tuning or matrix.rates):  # policies keep their own rates
+        return
     # A matrix without trials of its own takes the rates that those of another one gave.
     trials = matrix.tuning or load_matrix(matrix.rates.removesuffix(".rates.yaml"))[0].tuning
     assert not set(trials.packs) & {pack for cell in matrix.cells for pack in cell.packs}
     assert len(trials.grid) >= 4
-    assert expand(matrix, {}, backbones(matrix))
 
 
 def test_the_results_matrix_pairs_six_policies_on_100_episodes_of_five_packs_with_both_starts():
