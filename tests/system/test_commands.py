@@ -122,6 +122,9 @@ def test_adapt_to_the_generated_domain_needs_no_files_of_ones_own(place, answer)
     options = ["--way", 2, "--shots", 2, "--queries", 1, "--policy", "none"]
     facts = answer("adapt", "--backbone", place / "toy.safetensors", *options, "--episode", 3)
     assert facts["episode"]["source"] == "meters: 2-way 2-shot, 1 queries, seed 0, episode 3"
+    for data, way in ((), "meters: 10-way"), (("--data", "leaves"), "leaves: 5-way"):
+        facts = answer("adapt", "--backbone", place / "toy.safetensors", *data, *options[2:])
+        assert facts["episode"]["source"] == f"{way} 2-shot, 1 queries, seed 0, episode 0"
 
 
 def test_report_files_say_what_json_says(place, answer, tmp_path):

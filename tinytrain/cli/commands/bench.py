@@ -13,7 +13,8 @@ TUNE = "Tune the learning rates of every policy with the same effort, on packs t
 REPORT = "Write tables and plots of logs as a Markdown page and an HTML page."
 DESCRIPTION = (
     f"run: {RUN}\ntune: {TUNE}\nreport: {REPORT}\n"
-    "MATRIX is a YAML file or the name of a shipped one: results, lead, tiers, offline, complete or smoke. "
+    "MATRIX is a YAML file or the name of a shipped one: results, lead, tiers, offline, first_job, "
+    "complete or smoke. "
     "'tinytrain bench run --help' and so on explain the options."
 )
 RUN_EXAMPLES = """\
