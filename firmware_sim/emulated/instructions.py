@@ -1,6 +1,7 @@
 """Instructions per multiply-accumulate of an emitted library, by kind of kernel, on emulated boards.
 
-    tinytrain emit --data leaves --way 2 --shots 5 --backbone mcunet-5fps --budget 256kB --precision int8 -o int8/
+    tinytrain emit --data leaves --way 2 --shots 5 --backbone mcunet-5fps --budget 256kB --precision int8 \\
+        -o int8/
     python -m tinytrain.firmware_sim.emulated.instructions int8/ --boards m7,m4
 
 QEMU runs the example of the folder: a whole adaptation, and predictions. A plugin counts what is executed,
