@@ -8,14 +8,32 @@ import numpy as np
 from tinytrain.meta.bench.statistics import Interval, mean_interval, paired, stratified
 from tinytrain.meta.bench.tables import values
 from tinytrain.meta.studies.estimate import figures, judged
+from tinytrain.meta.studies.first_try import FORM
 from tinytrain.meta.studies.study import TARGETS, chosen, fact, points_above, strata
 
 NET = "mcunet-5fps"
-HEADLINE = {
-    "none": "none", "lda": "LDA head alone", "last_layer": "last layer", "sparse_update": "SparseUpdate",
-    "tinytrain_published": "as published", "tinytrain": "default", "tinytrain@30": "default, `--macs 30%`",
-    "full": "full",
+SMALL, LARGE, PAIR = "tinytrain-small-2", "efficientnet-lite0", f"tinytrain-small-2+{NET}"
+LARGE_PAIR, THREE = f"{SMALL}+{LARGE}", f"{PAIR}+{LARGE}"
+AS_IT_IS, HEAD, FIFTEEN, THIRTY = "none@15%", "before", "policy@15%", "policy@30%"
+SPARSE, PUBLISHED = "sparse_update/1.6MB@15%", "tinytrain_published@15%"
+NAMES = {
+    AS_IT_IS: "as it is, cosine prototypes", HEAD: "new head alone (LDA)", FIFTEEN: "default",
+    THIRTY: "default, `--macs 30%`", SPARSE: "SparseUpdate", PUBLISHED: "as published",
+    FORM: "logistic regression on 224 x 224 pixels",
 }  # fmt: skip
+METHODS = {
+    NET: (AS_IT_IS, HEAD, PUBLISHED, SPARSE, FIFTEEN, THIRTY), SMALL: (AS_IT_IS, HEAD, FIFTEEN, THIRTY),
+    PAIR: (HEAD, FIFTEEN, THIRTY), LARGE: (FORM, HEAD, THIRTY), LARGE_PAIR: (HEAD, THIRTY),
+    THREE: (HEAD, THIRTY),
+}  # fmt: skip
+PAIRS = (  # a method of a network, and another that it is compared with
+    ((NET, FIFTEEN), (NET, SPARSE)), ((NET, THIRTY), (NET, SPARSE)), ((NET, FIFTEEN), (NET, PUBLISHED)),
+    ((SMALL, FIFTEEN), (NET, FIFTEEN)), ((SMALL, THIRTY), (NET, THIRTY)),
+    ((PAIR, THIRTY), (SMALL, THIRTY)), ((PAIR, THIRTY), (NET, THIRTY)), ((PAIR, THIRTY), (PAIR, HEAD)),
+    ((LARGE_PAIR, THIRTY), (LARGE, THIRTY)), ((LARGE_PAIR, THIRTY), (LARGE_PAIR, HEAD)),
+    ((SMALL, THIRTY), (LARGE, FORM)), ((PAIR, THIRTY), (LARGE, FORM)), ((LARGE_PAIR, THIRTY), (LARGE, FORM)),
+    ((THREE, THIRTY), (LARGE, FORM)),
+)  # fmt: skip
 KINDS = ("own", "same", "other")  # images of the classes, and of others that are like them or very different
 PACKS = TARGETS.split(",")
 FEW = 24  # episodes of each pack that were run with the large network
@@ -69,85 +87,97 @@ class Method:
         return [f"{arena:,}", f"{macs / 1e9:.1f} G", f"{seconds:.2f}"]
 
 
+class Form:
+    """What a form of `meta.studies.operations` found with a network, with so many shots, by episode.
+
+    HEAD is the new head alone, which every form fits before it trains.
+    """
+
+    def __init__(self, rows, network: str, form: str, shots: int = 5):
+        key, name = ("before", THIRTY) if form == HEAD else ("accuracy", form)
+        mine = [r for r in rows if (r["settings"]["network"], r["settings"]["shots"]) == (network, shots)]
+        self.facts = {(r["pack"], r["episode"]): r["forms"][name] for r in mine if name in r["forms"]}
+        self.accuracies = {k: 100 * facts[key] for k, facts in self.facts.items()}
+
+    def mean(self) -> Interval:
+        return self.above(dict.fromkeys(self.accuracies, 0.0))
+
+    def above(self, others: dict) -> Interval:
+        """Of the differences to the `others`, accuracies by episode, on the episodes that both have."""
+        pairs = {k: mine - others[k] for k, mine in self.accuracies.items() if k in others}
+        return stratified([[d for (p, _), d in pairs.items() if p == pack] for pack in PACKS])
+
+    def cost(self, key: str, how: Callable = np.mean) -> float:
+        return how([facts[key] for facts in self.facts.values()])
+
+
+@table("methods.jsonl.xz", "first_try.jsonl")
+def methods(rows, first):
+    yield "network", "method", "accuracy", "above its head alone", "bytes", "MACs", "seconds", "episodes"
+    for network, forms in METHODS.items():
+        head = Form(rows, network, HEAD)
+        for form in forms:
+            found, trained = Form([*rows, *first], network, form), form not in (AS_IT_IS, HEAD, FORM)
+            yield (
+                network,
+                NAMES[form],
+                found.mean().text(),
+                points(found.above(head.accuracies)) if trained else "",
+                f"{found.cost('arena', max):,}" if trained else "",
+                "" if form == HEAD else f"{found.cost('executed') / 1e9:.1f} G",
+                f"{found.cost('seconds'):.2f}" if trained else "",
+                str(len(found.accuracies)),
+            )
+
+
+@table("methods.jsonl.xz", "first_try.jsonl")
+def pairs(rows, first):
+    yield "", "above", "difference", "episodes"
+    for sides in PAIRS:
+        one, other = (Form([*rows, *first], *side) for side in sides)
+        names = (f"{network}, {NAMES[form]}" for network, form in sides)
+        found = one.above(other.accuracies)
+        yield *names, points(found), str(found.n)
+
+
+@table("methods.jsonl.xz")
+def shots(rows):
+    """One image and twenty of each class; only what was run."""
+    yield "images of each class", "network", "method", "accuracy", "above its head alone", "MACs", "episodes"
+    for count in (1, 20):
+        for network in (NET, SMALL, PAIR):
+            head = Form(rows, network, HEAD, count)
+            for form in (HEAD, SPARSE, FIFTEEN, THIRTY):
+                found = Form(rows, network, form, count)
+                if found.facts:
+                    above = "" if form == HEAD else points(found.above(head.accuracies))
+                    macs = "" if form == HEAD else f"{found.cost('executed') / 1e9:.1f} G"
+                    yield (
+                        str(count),
+                        network,
+                        NAMES[form],
+                        found.mean().text(),
+                        above,
+                        macs,
+                        str(len(found.facts)),
+                    )
+
+
 @table("results.jsonl.xz")
-def headline(rows):
-    yield "method", "accuracy", "bytes", "MACs", "seconds", "episodes per pack"
-    for label, name in HEADLINE.items():
-        lda = label == "lda"
-        method = Method(rows, NET, "tinytrain" if lda else label, "before" if lda else "after")
-        found = method.mean()
-        yield name, found.text(), *(["-"] * 3 if lda else method.costs()), str(found.n // len(PACKS))
-    for network in ("small", "large"):
-        yield f"{network} network, default", *["-"] * 5
-
-
-@table("results.jsonl.xz", "tiers.jsonl.xz")
-def sizes(rows, tiers):
-    yield "network and method", "accuracy", "bytes", "MACs", f"above LDA alone, {FEW} episodes per pack"
-    bases = {
-        NET: Method(rows, NET, "tinytrain", "before", FEW),
-        "medium": Method(tiers, "medium", "none_lda", most=FEW),
-        "large": Method(tiers, "large", "none_lda", most=FEW),
-    }
-    for net, label, name in (
-        (NET, "tinytrain", "mcunet-5fps as published, default"),
-        (NET, "tinytrain@30", "the same, `--macs 30%`"),
-        ("medium", "tinytrain", "mcunet-5fps meta-trained, default"),
-        ("medium", "tinytrain@30", "the same, `--macs 30%`"),
-        ("medium", "sparse_update", "the same, SparseUpdate"),
-        ("large", "none_lda", "efficientnet-lite0 meta-trained, LDA head alone"),
-        ("large", "tinytrain@30/4MB", "the same, `--macs 30%`, 4 MB"),
-    ):
-        method = Method(rows if net == NET else tiers, net, label, most=FEW)
-        above = method.above(bases[net])
-        yield name, method.mean().text(), *method.costs()[:2], "" if above.half == 0 else points(above)
-
-
-@table("operations_policy.jsonl", "operations_before.jsonl")
-def halved(after, before):
-    yield "", "accuracy before", "after", "difference", "MACs before", "after", "seconds before", "after"
-    for form in ("policy@15%", "policy@30%"):
-        # A later row of an episode takes the place of an earlier one.
-        old, new = (
-            {(r["pack"], r["episode"]): r["forms"][form] for r in log if form in r["forms"]}
-            for log in (before, after)
-        )
-        rows = [{"pack": k[0], "forms": {"old": old[k], "new": new[k]}} for k in new if k[0] in PACKS]
-        macs, seconds = (
-            [np.mean([row["forms"][side][key] for row in rows]) for side in ("old", "new")]
-            for key in ("executed", "seconds")
-        )
-        yield (
-            f"{form[7:-1]} % of the MACs",
-            accuracy(rows, "old"),
-            accuracy(rows, "new"),
-            points(points_above(rows, "new", "old")),
-            *(f"{mean / 1e9:.1f} G" for mean in macs),
-            *(f"{mean:.2f}" for mean in seconds),
-        )
-
-
-@table("results.jsonl.xz", "lead.jsonl.xz")
-def claims(rows, lead):
-    """What the paper says, in points with MCUNet and without meta-training; empty where it says nothing."""
+def claims(rows):
+    """What the paper says, in points with MCUNet and without meta-training."""
     published = "tinytrain_published"
     yield "claim", "there", "here", "holds"
-    for text, there, log, better, worse in (
-        ("TinyTrain as published above the unadapted network", "+21.1", rows, published, "none"),
-        ("as published above the last layer", "+11.0", rows, published, "last_layer"),
-        ("as published above SparseUpdate", "+1.3", rows, published, "sparse_update"),
-        ("full training above TinyTrain as published", "+1.3", rows, "full", published),
-        ("Fisher channels above as many random ones", "+1.9 to +2.5", rows, published, "random"),
-        ("Fisher channels above those with the largest weights", "+0.8 to +1.7", rows, published, "l2"),
-        ("default above none", "", rows, "tinytrain", "none"),
-        ("default above the last layer", "", rows, "tinytrain", "last_layer"),
-        ("default above the method as published", "", rows, "tinytrain", published),
-        ("default above full training", "", rows, "tinytrain", "full"),
-        ("default above SparseUpdate, 200 episodes per pack", "", lead, "tinytrain", "sparse_update"),
-        ("the same with `--macs 30%`", "", lead, "tinytrain@30", "sparse_update"),
+    for text, there, better, worse in (
+        ("TinyTrain as published above the unadapted network", "+21.1", published, "none"),
+        ("as published above the last layer", "+11.0", published, "last_layer"),
+        ("as published above SparseUpdate", "+1.3", published, "sparse_update"),
+        ("full training above TinyTrain as published", "+1.3", "full", published),
+        ("Fisher channels above as many random ones", "+1.9 to +2.5", published, "random"),
+        ("Fisher channels above those with the largest weights", "+0.8 to +1.7", published, "l2"),
     ):
-        found = Method(log, NET, better).above(Method(log, NET, worse))
-        less = there and found.mean + found.half < float(there.split()[0])
+        found = Method(rows, NET, better).above(Method(rows, NET, worse))
+        less = found.mean + found.half < float(there.split()[0])
         yield (
             text,
             there,

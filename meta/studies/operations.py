@@ -92,6 +92,7 @@ def facts_of(network: Network, drawn, args, form: Form, episode: int) -> dict:
         "accuracy": facts["accuracy"]["after"],
         "before": facts["accuracy"]["before"],
         "executed": facts["macs"]["total"],
+        "arena": facts["memory"]["arena"],
         "seconds": seconds,
     }
 

@@ -183,7 +183,7 @@ class Study:
         network = load_backbone(args.backbone)
         datasets = {pack: open_dataset(pack, args.data) for pack in args.packs.split(",")}
         settings = {name: getattr(args, name) for name in self.settings}
-        settings |= {"backbone": network.digest, "code": code_hash()}
+        settings |= {"network": network.name, "backbone": network.digest, "code": code_hash()}
         jobs = self.jobs(args)
         with opened(args.out, study_row) if args.out else nullcontext() as log:
             rows = list(log.rows) if log else []
