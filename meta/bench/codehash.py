@@ -19,6 +19,7 @@ SOURCES = {
             )
         ),
         "report/report.py",
+        "report/committee.py",
         "report/content.py",
     ),
     "tinytrain.datasets": ("**/*.py",),
