@@ -4,12 +4,12 @@
     python -m tinytrain.meta.studies.operations --summary --out results/operations.jsonl
     python -m tinytrain.meta.studies.operations --summary --out new.jsonl --before old.jsonl
 
-A form such as "single40@15%" makes 40 steps if a task is trained to its full extent, and has 15 % of the
-MACs. A step of "single" computes the images that it back-propagates and no others, each of them once; one of
-"double" computes all images first, and then back-propagates the hardest. "policy@15%" leaves both to the
-policy. "x1.5" behind the steps makes learning rates half as large again. Adaptations that the guard refused
-count as if they were kept. Seconds are those of the processor. --before names a log that another version
-made of the same episodes: its forms are compared with, too.
+A form such as "single40@15%" makes 40 steps and has 15 % of the MACs. A step of "single" computes the images
+that it back-propagates and no others, each of them once; one of "double" computes all images first, and then
+back-propagates the hardest. "x1.5" behind the steps makes learning rates half as large again. "policy@15%"
+leaves all of it to --policy, and "sparse_update/1.6MB@15%" to another one, with that memory. Adaptations that
+the guard refused count as if they were kept. Seconds are those of the processor. --before names a log that
+another version made of the same episodes: its forms are compared with, too.
 """
 
 import re
@@ -32,6 +32,7 @@ from tinytrain.meta.studies.study import (
     mean_of_packs,
     option,
     read_study,
+    with_recipes,
 )
 from tinytrain.network.network import Network
 from tinytrain.pipeline.committee import adapt
@@ -39,53 +40,56 @@ from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy, policy_for
-from tinytrain.policies.tinytrain import extent
 from tinytrain.runtime.device import Device
 
 FORMS = "double40@15%,single40@15%,double40@30%,single40@30%"
 PASSES = {"single": True, "double": False}
-PATTERN = re.compile(r"(?:policy|(single|double)(\d+)(?:x([\d.]+))?)@(.+)")
+PATTERN = re.compile(r"(?:(single|double)(\d+)(?:x([\d.]+))?|([a-z]\w*)(?:/([\w.]+))?)@(.+)")
 
 
 @dataclass(frozen=True)
 class Form:
-    """`single_pass` is None if the policy decides on it, and on the steps."""
+    """`single_pass` is None if the policy decides on it, and on the steps.
+
+    `named` and `memory` are the policy and its bytes; None for those of the options.
+    """
 
     macs: float
     single_pass: bool | None = None
     steps: int = 0
     rates: float = 1.0
+    named: str | None = None
+    memory: int | None = None
 
     def policy(self, policy: Policy) -> Policy:
         if self.single_pass is None:
             return policy
-        policy = policy.with_rates(self.rates)
 
-        def recipe(network, scores, *others) -> Recipe:
-            found = policy.recipe(network, scores, *others)
-            steps = round(self.steps * (extent(scores.similarity) if scores else 1.0))
+        def changed(found: Recipe) -> Recipe:
             options = replace(found.options, single_pass=self.single_pass)
-            return replace(found, options=options, steps=steps)
+            return replace(found, options=options, steps=self.steps)
 
-        return replace(policy, recipe=recipe)
+        return with_recipes(policy.with_rates(self.rates), changed)
 
 
 def form(name: str) -> Form:
     """The form of this name. Raises UsageError."""
     try:
-        passes, steps, rates, macs = PATTERN.fullmatch(name).groups()
-        found = Form(parse_fraction(macs), PASSES.get(passes), int(steps or 0), float(rates or 1))
+        passes, steps, rates, named, memory, macs = PATTERN.fullmatch(name).groups()
+        other = find_policy(named).name if named not in (None, "policy") else None
+        how = PASSES.get(passes), int(steps or 0), float(rates or 1)
+        found = Form(parse_fraction(macs), *how, other, parse_bytes(memory) if memory else None)
         if found.rates <= 0 or (passes and not found.steps):
             raise ValueError
-    except (AttributeError, ValueError):
+    except (AttributeError, ValueError, UsageError):
         text = f"there is no form {name}; a form is such as single40@15% or policy@15%"
         raise UsageError("usage", text) from None
     return found
 
 
 def facts_of(network: Network, drawn, args, form: Form, episode: int) -> dict:
-    policy = form.policy(policy_for(find_policy(args.policy), args.way))
-    budget, start = Budget(parse_bytes(args.budget), form.macs), time.process_time()
+    policy = form.policy(policy_for(find_policy(form.named or args.policy), args.way))
+    budget, start = Budget(form.memory or parse_bytes(args.budget), form.macs), time.process_time()
     report = adapt(network, drawn, budget, policy, episode, Device(threads=1), force=True)
     seconds, facts = time.process_time() - start, report.to_json()
     return {

@@ -19,8 +19,11 @@ def row(episode, accuracy, code="new", seed=7, form="policy@15%"):
 def test_a_form_says_steps_passes_rates_and_macs():
     assert study.form("single40x1.5@15%") == study.Form(0.15, True, 40, 1.5)
     assert study.form("policy@30%") == study.Form(0.3)
-    with pytest.raises(UsageError, match="there is no form treble40@15%"):
-        study.form("treble40@15%")
+    other = study.Form(0.15, named="sparse_update", memory=1_600_000)
+    assert study.form("sparse_update/1.6MB@15%") == other
+    for wrong in ("treble40@15%", "nothing@15%", "policy/much@15%", "single40/1MB@15%"):
+        with pytest.raises(UsageError, match=f"there is no form {wrong}"):
+            study.form(wrong)
 
 
 def test_forms_of_another_version_come_first_and_only_the_same_episodes_are_compared(tmp_path, capsys):
