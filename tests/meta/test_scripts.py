@@ -24,7 +24,6 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.heads": ("--queries", "load_backbone"),
     "studies.strangers": ("--queries", "load_backbone"),
     "studies.normal": ("--episodes", "load_backbone"),
-    "studies.how_much": ("--shots", "load_backbone"),
     "studies.label_noise": ("--queries", "load_backbone"),
     "release": ("--episodes", "ship"),
     "pytorch.speed": ("--repeats", "load_backbone"),
@@ -32,8 +31,7 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
 LISTS = (
     ("studies.budgets", "--way"), ("studies.budgets", "--shots"), ("studies.adaptation", "--threads"),
     ("studies.scaling", "--counts"), ("studies.heads", "--shots"), ("studies.normal", "--shots"),
-    ("studies.strangers", "--shots"), ("studies.continual", "--replay"), ("studies.how_much", "--extents"),
-    ("pytorch.speed", "--threads"),
+    ("studies.strangers", "--shots"), ("studies.continual", "--replay"), ("pytorch.speed", "--threads"),
 )  # fmt: skip
 NEEDED = {"release": ["--work", "work"]}
 

@@ -13,16 +13,12 @@ Differences to the published method:
   these, each of them once: losses of earlier steps say which ones are hard, and prototypes are running means.
 * Learning rates are proportional to the rms of a layer's weights, and depend on the task: they are lower if
   the backbone sees little similarity between classes, as with photographs of different objects, and higher if
-  all classes look similar. If views are cached, they decay over all steps, because a few views are soon
-  memorised; otherwise in the second half. The head is LDA on the embeddings.
-* New views are augmented more strongly, except of such photographs: rotated, scaled, and with 1.5 times the
-  change of colour.
-* It trains less if the backbone sees images of different classes as different, which is the case for
-  photographs: a quarter of the steps, and a head near to cosine prototypes. There is little to gain then, and
-  a few images are soon learnt by heart.
+  all classes look similar. They decay in the second half of the steps. The head is LDA on the embeddings.
+* Every step has views of its own, because a few cached ones are soon learnt by heart. They are augmented more
+  strongly, except of such photographs: rotated, scaled, and with 1.5 times the change of colour. The memory
+  that a cache would take goes to trained parameters.
+* More images are trained for longer.
 * In int8 the biases of those layers are trained whose weights are: bytes are few, and the others add nothing.
-* A MAC budget of a quarter or more goes to more parameters, which take the memory of cached views, and every
-  step has new ones. As these cost more, there are fewer steps.
 """
 
 import math
@@ -35,7 +31,7 @@ from tinytrain.network.network import Network
 from tinytrain.plan.costs import full_backward_macs, image_macs
 from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.plan.scores import Scores
-from tinytrain.policies.common import FRACTIONS, Policy, learning_rates_by_size, scaled
+from tinytrain.policies.common import Policy, learning_rates_by_size, scaled
 
 LAYERS = 5  # inspected layers
 # Minimum of back-propagated images per pseudo-query, and the fraction of them that are support images.
@@ -43,15 +39,13 @@ IMAGES, SAMPLED = 0.6, 1 / 3
 # Per trained parameter: value, gradient and two 16-bit moments; in float32 another gradient, as two workers
 # train where there is room, and in int8 what rounding left.
 BYTES_EACH = {"float32": 16, "int8": 10}
+# The highest cost of one image as a fraction of a full backward pass; a larger budget buys more images.
+MAX_IMAGE_COST = 0.3
+PARAMETERS = 0.58  # fraction of the memory for trained parameters
 RELATIVE_RATE = 0.01
 BIAS_RATE = 5e-4
-LEAST_EXTENT = 0.25  # of the usual steps
-# Below this extent the head is "mild-lda": LDA that trusts the covariance of the embeddings is less accurate
-# than cosine prototypes if the backbone knows such images.
-MILD_BELOW = 0.6
-# A cut must be so high that this many sets of 8-bit features (the clean images and some views) fit this
-# fraction of the memory budget. Without a cache the frozen part would run in every step.
-CACHED_SETS, CACHE_FRACTION = 4, 0.6
+# Steps for so many images or fewer, and the most. Between them steps grow with the square root of the images.
+STEPS, USUAL_IMAGES, MOST_STEPS = 50, 25, 80
 
 
 def expand_layers(network: Network) -> tuple[int, ...]:
@@ -73,27 +67,6 @@ def inspected(network: Network) -> tuple[int, ...]:
     found = expand_layers(network)
     middle = [i for i in found if network.layers[i].out_hw != smallest]
     return tuple(middle[-LAYERS:] or found[-LAYERS:])
-
-
-@dataclass(frozen=True)
-class Style:
-    """How a budget is used.
-
-    `max_image_cost`: the highest cost of one image as a fraction of a full backward pass; a larger budget
-    buys more images. `parameter_fraction`: the fraction of the memory for trained parameters. `decay`: as in
-    `Recipe`. `steps`: for a task that is trained to its full `extent`.
-    """
-
-    max_image_cost: float
-    parameter_fraction: float
-    decay: tuple[float | None, float]
-    steps: int
-
-
-SPARING = Style(max_image_cost=0.25, parameter_fraction=0.32, decay=(1.0, 0.5), steps=50)
-# For MAC budgets of this fraction or more: trains nearly whole layers, and one layer more.
-GENEROUS_FROM = 0.25
-GENEROUS = Style(max_image_cost=0.3, parameter_fraction=0.58, decay=(None, 0.5), steps=40)
 
 
 @dataclass(frozen=True)
@@ -141,19 +114,10 @@ def choose(
 
 
 def select(
-    network: Network,
-    scores: Scores,
-    macs: float,
-    parameters: float,
-    cached_set: float,
-    every_bias: bool = True,
+    network: Network, scores: Scores, macs: float, parameters: float, every_bias: bool = True
 ) -> Choice | None:
-    """The best choice of all cuts whose features of one image have at most `cached_set` values.
-
-    If no cut has so few, all cuts are considered.
-    """
-    small = [cut for cut in scores.fisher if network.layers[cut].in_size <= cached_set]
-    found = [choose(network, scores, cut, macs, parameters, every_bias) for cut in small or scores.fisher]
+    """The best choice of all cuts."""
+    found = [choose(network, scores, cut, macs, parameters, every_bias) for cut in scores.fisher]
     return max((c for c in found if c), key=lambda c: c.gain, default=None)
 
 
@@ -166,15 +130,9 @@ def rate_scale(similarity: float) -> float:
     return 1.0 if math.isnan(similarity) else min(2.25, max(0.25, 0.25 + 2.5 * similarity))
 
 
-def extent(similarity: float) -> float:
-    """Fraction of the usual steps for this `similarity` of images of different classes (`Scores`).
-
-    1 from 0.25 on and where it was not measured, LEAST_EXTENT up to 0.15. Chosen on eight domains that are no
-    targets, with a published and a meta-trained backbone (`meta.studies.how_much`).
-    """
-    if math.isnan(similarity):
-        return 1.0
-    return LEAST_EXTENT + (1 - LEAST_EXTENT) * min(1.0, max(0.0, (similarity - 0.15) / 0.1))
+def steps_for(n_support: int) -> int:
+    """Training steps for so many images: more images are learnt by heart later, and teach more."""
+    return round(min(MOST_STEPS, STEPS * math.sqrt(max(1.0, n_support / USUAL_IMAGES))))
 
 
 def augmentation_strength(similarity: float) -> Ranges:
@@ -190,18 +148,11 @@ def augmentation_strength(similarity: float) -> Ranges:
 
 def recipe(network, scores, budget, task, fraction) -> Recipe:
     mean, full = budget.macs_mode == "mean", full_backward_macs(network)
-    style = SPARING
-    if mean and budget.macs >= GENEROUS_FROM:
-        if fraction >= 1:
-            style = GENEROUS
-        # If the memory does not hold a generous plan, try a sparing one, first the whole of it.
-        fraction = min(1.0, fraction / FRACTIONS[1])
     limit = budget.macs * full
-    one_image = min(limit / IMAGES, style.max_image_cost * full) if mean else limit
+    one_image = min(limit / IMAGES, MAX_IMAGE_COST * full) if mean else limit
     precision = "int8" if budget.precision == "int8" else "float32"
-    parameters = style.parameter_fraction * budget.memory / BYTES_EACH[precision]
-    cached_set = CACHE_FRACTION * budget.memory / CACHED_SETS / task.n_support
-    choice = scores and select(network, scores, one_image, parameters, cached_set, precision == "float32")
+    parameters = PARAMETERS * budget.memory / BYTES_EACH[precision]
+    choice = scores and select(network, scores, one_image, parameters, precision == "float32")
     last = len(network.layers) - 1
     if choice is None:
         updates = (Update(last, bias=True),)
@@ -210,7 +161,7 @@ def recipe(network, scores, budget, task, fraction) -> Recipe:
         updates = tuple(Update(i, choice.channels.get(i, ()), bias=True) for i in sorted(biases))
     updates = scaled(network, updates, fraction)
     similarity = scores.similarity if scores else math.nan
-    scale, extent_ = rate_scale(similarity), extent(similarity)
+    scale = rate_scale(similarity)
     sizes = learning_rates_by_size(network, updates, RELATIVE_RATE)
     factors = (scale * network.all_layers[u.layer].rate for u in updates)
     rates = tuple(
@@ -221,10 +172,9 @@ def recipe(network, scores, budget, task, fraction) -> Recipe:
     hard = min(1.0, (1 - SAMPLED) * images)
     through = min(1.0, images - hard)
     return Recipe(
-        "tinytrain", updates, rates, step="both", decay=style.decay,
+        "tinytrain", updates, rates, step="both", decay=(None, 0.5),
         options=StepOptions(hard, through, single_pass=True, augmentation=augmentation_strength(similarity)),
-        steps=round(extent_ * style.steps),
-        head="mild-lda" if extent_ < MILD_BELOW else "lda",
+        steps=steps_for(task.n_support),
     )  # fmt: skip
 
 

@@ -129,10 +129,8 @@ def _counts(episode: dict) -> str:
 
 
 def _alike(facts: dict) -> str:
-    """What the images are to the backbone, and what the policy made of that."""
-    chosen = f"{facts['resources']['steps']} steps, head {facts['resources']['head']}"
-    alike = f"those of different classes are {facts['similarity']:.2f} alike (mean cosine)"
-    return f"to the backbone, {alike}: {chosen}"
+    """What the images are to the backbone: rates and views follow it."""
+    return f"to the backbone, those of different classes are {facts['similarity']:.2f} alike (mean cosine)"
 
 
 def _accuracy(facts: dict) -> list[str]:
