@@ -171,21 +171,11 @@ def test_more_images_are_trained_for_longer(n_support, steps):
     assert tinytrain.recipe(NETWORK, None, Budget(10**4), task, 1.0).steps == steps
 
 
-@each("macs, share", [(0.3, 1.0), (0.2, 1.0), (0.3, 0.5)])
-@each("similarity, scale", [(-0.1, 0.25), (0.1, 0.5), (0.3, 1.0), (0.7, 2.0), (1.0, 2.25), (np.nan, 1.0)])
-def test_learning_rates_grow_with_the_similarity_of_classes(similarity, scale, macs, share):
-    def rates(similarity):
-        found = Scores(scores(tinytrain.inspected(NETWORK)).fisher, 1.0, 0, 0, similarity)
-        return np.array(tinytrain.recipe(NETWORK, found, Budget(10**4, macs), TASK, share).rates)
-
-    np.testing.assert_allclose(rates(similarity), scale * rates(0.3))
-
-
 @each(
     "similarity, colours, turn, zoom",
     [(0.05, 1, 0, 1), (0.175, 1.25, 0.04375, 1.075), (0.25, 1.5, 0.0875, 1.15), (0.7, 1.5, 0.0875, 1.15)],
 )
-@each("macs", [0.2, 0.3])
+@each("macs", [0.15, 0.3])
 def test_augmentation_grows_with_the_similarity_of_classes(macs, similarity, colours, turn, zoom):
     found = Scores(scores(tinytrain.inspected(NETWORK)).fisher, 1.0, 0, 0, similarity)
     reach = tinytrain.recipe(NETWORK, found, Budget(10**4, macs), TASK, 1.0).options.augmentation
@@ -196,7 +186,7 @@ def test_a_larger_mac_budget_allows_more_per_image_up_to_three_tenths_of_a_full_
     network = published_network("mcunet-5fps")
     fisher = {i: np.ones(network.layers[i].cout, "f") for i in tinytrain.inspected(network)}
     for macs, most in ((0.15, 0.25), (0.3, 0.3), (2.0, 0.3)):
-        recipe = tinytrain.recipe(network, Scores(fisher, 1.0, 0, 0), Budget(10**6, macs), TASK, 1.0)
+        recipe = tinytrain.recipe(network, Scores(fisher, 1.0, 0, 0), Budget(10**7, macs), TASK, 1.0)
         cost = image_macs(network, recipe.updates) / full_backward_macs(network)
         assert most - 0.02 < cost <= most
 

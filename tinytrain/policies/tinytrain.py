@@ -11,12 +11,11 @@ Differences to the published method:
 * It back-propagates only as many images as the MAC budget allows: the hardest pseudo-queries, and for every
   two of them one random support image, so that the prototypes are trained as well. A step computes only
   these, each of them once: losses of earlier steps say which ones are hard, and prototypes are running means.
-* Learning rates are proportional to the rms of a layer's weights, and depend on the task: they are lower if
-  the backbone sees little similarity between classes, as with photographs of different objects, and higher if
-  all classes look similar. They decay in the second half of the steps. The head is LDA on the embeddings.
+* Learning rates are proportional to the rms of a layer's weights, and decay in the second half of the steps.
+  The head is LDA on the embeddings.
 * Every step has views of its own, because a few cached ones are soon learnt by heart. They are augmented more
-  strongly, except of such photographs: rotated, scaled, and with 1.5 times the change of colour. The memory
-  that a cache would take goes to trained parameters.
+  strongly, except if images of different classes look different to the backbone, as photographs do: rotated,
+  scaled, and with 1.5 times the change of colour.
 * More images are trained for longer.
 * In int8 the biases of those layers are trained whose weights are: bytes are few, and the others add nothing.
 """
@@ -41,9 +40,9 @@ IMAGES, SAMPLED = 0.6, 1 / 3
 BYTES_EACH = {"float32": 16, "int8": 10}
 # The highest cost of one image as a fraction of a full backward pass; a larger budget buys more images.
 MAX_IMAGE_COST = 0.3
-PARAMETERS = 0.58  # fraction of the memory for trained parameters
-RELATIVE_RATE = 0.01
-BIAS_RATE = 5e-4
+# Fraction of the memory for trained parameters: with 0.4 two workers have room in 1 MB, with 0.5 only one.
+PARAMETERS = 0.4
+RELATIVE_RATE, BIAS_RATE = 0.01, 5e-4
 # Steps for so many images or fewer, and the most. Between them steps grow with the square root of the images.
 STEPS, USUAL_IMAGES, MOST_STEPS = 50, 25, 80
 
@@ -121,15 +120,6 @@ def select(
     return max((c for c in found if c), key=lambda c: c.gain, default=None)
 
 
-def rate_scale(similarity: float) -> float:
-    """Factor of the learning rates for this `similarity` of images of different classes (`Scores`).
-
-    1 where that was not measured. To a backbone of ImageNet photographs of unlike things are 0.05 alike,
-    drawn signs 0.35, edges 0.55, spectrograms 0.75. Chosen on ten domains that are no targets.
-    """
-    return 1.0 if math.isnan(similarity) else min(2.25, max(0.25, 0.25 + 2.5 * similarity))
-
-
 def steps_for(n_support: int) -> int:
     """Training steps for so many images: more images are learnt by heart later, and teach more."""
     return round(min(MOST_STEPS, STEPS * math.sqrt(max(1.0, n_support / USUAL_IMAGES))))
@@ -140,7 +130,7 @@ def augmentation_strength(similarity: float) -> Ranges:
 
     From 0.25 on turned by up to 10 degrees, made larger or smaller by up to 1.15, and colours changed by half
     as much again as is usual; up to 0.1, and where it was not measured, as is usual. Chosen on ten domains
-    that are no targets, for steps with new views; cached views are left as they are.
+    that are no targets.
     """
     fraction = 0.0 if math.isnan(similarity) else min(1.0, max(0.0, (similarity - 0.1) / 0.15))
     return Ranges(colours=1 + 0.5 * fraction, turn=0.0875 * fraction, zoom=1 + 0.15 * fraction)
@@ -161,12 +151,9 @@ def recipe(network, scores, budget, task, fraction) -> Recipe:
         updates = tuple(Update(i, choice.channels.get(i, ()), bias=True) for i in sorted(biases))
     updates = scaled(network, updates, fraction)
     similarity = scores.similarity if scores else math.nan
-    scale = rate_scale(similarity)
     sizes = learning_rates_by_size(network, updates, RELATIVE_RATE)
-    factors = (scale * network.all_layers[u.layer].rate for u in updates)
-    rates = tuple(
-        (scale * size, factor * BIAS_RATE) for (size, _), factor in zip(sizes, factors, strict=True)
-    )
+    factors = (network.all_layers[u.layer].rate for u in updates)
+    rates = tuple((size, factor * BIAS_RATE) for (size, _), factor in zip(sizes, factors, strict=True))
     # MACs that the memory limit leaves unused go to more images.
     images = limit / max(1, image_macs(network, updates)) if mean else 2.0
     hard = min(1.0, (1 - SAMPLED) * images)

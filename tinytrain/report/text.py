@@ -129,7 +129,7 @@ def _counts(episode: dict) -> str:
 
 
 def _alike(facts: dict) -> str:
-    """What the images are to the backbone: rates and views follow it."""
+    """What the images are to the backbone: how strongly they are augmented follows it."""
     return f"to the backbone, those of different classes are {facts['similarity']:.2f} alike (mean cosine)"
 
 
