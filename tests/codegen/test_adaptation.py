@@ -118,13 +118,15 @@ def assert_answers(folder, want, got):
 @pytest.mark.parametrize("compiler", quick(COMPILERS))
 @pytest.mark.parametrize("passes", quick([1, 2]))
 def test_an_adaptation_has_the_bits_of_python(passes, compiler, tmp_path):
-    """Cached views, a part of the images in a step, LDA of many embeddings; with two sanitizers."""
+    """New or cached views, a part of the images in a step, LDA of many embeddings; with two sanitizers."""
     network = toynets.toy("headed")
-    plan = plan_of(network, 3, 4, "lda", 60_000, 0.24, 0.6, steps=3)
+    decay = (None if passes == 1 else 1.0, 0.5)
+    plan = plan_of(network, 3, 4, "lda", 60_000, 0.24, 0.6, steps=3, decay=decay)
     plan = plan if passes == 1 else emitted.in_two_passes(plan, network)
     device, _, got = compare(tmp_path, network, plan, compiler, emitted.sanitizers(compiler))
     assert single_pass(device.recipe, device.training.resources) == (passes == 1)
     assert device.training.resources.step_queries < device.support and "delta" in got
+    assert (device.training.resources.sets == 1) == (passes == 1)
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from tinytrain.codegen.device import device_of, for_one_core
 from tinytrain.codegen.draws import draws_of
 from tinytrain.codegen.folder import EXAMPLES, c_examples, files_of, write_folder
 from tinytrain.episode.episode import Episode, Images
+from tinytrain.meta.studies.study import with_recipes
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.registry import find_policy
@@ -45,10 +46,12 @@ def plan_of(
 ):
     """A plan whose steps look at the fraction `shown` of the images, with `quotas` or channels of its own.
 
-    `recipe` replaces parts of the policy's. See also `in_two_passes`.
+    `recipe` replaces parts of the policy's, and `decay` says whether views may be cached. See also
+    `in_two_passes`.
     """
     task = TaskShape(ways * shots, ways)
-    policy = find_policy("tinytrain").with_head(head)
+    decay = {"decay": recipe.pop("decay", (1.0, 0.5))}
+    policy = with_recipes(find_policy("tinytrain").with_head(head), lambda found: replace(found, **decay))
     planner = Planner(network, task, policy, Budget(budget, macs, precision=precision))
     plan = planner.plan(toyplans.scores(network, planner.probe().inspected))
     looked_at = max(ways, math.ceil(shown * plan.resources.step_queries))
