@@ -33,9 +33,10 @@ from tinytrain.datasets import sample_episode
 from tinytrain.datasets.generated.leaves import leaves
 from tinytrain.delta.delta import apply
 from tinytrain.delta.file import load_delta
+from tinytrain.network.committee import Committee
 from tinytrain.network.file import save_network
 from tinytrain.network.input_spec import InputSpec
-from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.committee import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.runtime.predict import Predictor
@@ -140,10 +141,22 @@ def test_preprocessing_is_inside(answers, spec):
     assert difference_untrained(answers, toynets.toy("blocks", spec=spec)) < CLOSE
 
 
-def test_trained_slices_of_every_kind_are_inside(answers):
-    network, episode = toy_network(), toy_episode(queries=20)
+def pair_of(*networks) -> Committee:
+    """A committee whose members normalise pixels differently."""
+    return Committee(
+        tuple(
+            replace(network, name=f"member {k}", input=replace(network.input, mean=60.0 * k, scale=1 / 99))
+            for k, network in enumerate(networks)
+        )
+    )
+
+
+@each("network", [toy_network(), pair_of(toy_network(), toynets.toy("headed"))])
+def test_trained_slices_of_every_kind_are_inside(answers, network):
+    episode = toy_episode(queries=20)
     for policy in ("full", "tinytl", "trady", "bias_only"):
         report = adapt(network, episode, Budget(2**23, 10.0), policy, force=True)
+        assert all(part.slices for part in report.delta.parts)
         images = np.stack([episode.query.image(i, network.input.shape) for i in range(60)])
         assert largest_difference(answers, network, report.delta, images) < CLOSE
 
@@ -214,6 +227,7 @@ def facts_of(data: bytes) -> tuple[str, list[str]]:
 def test_every_name_in_a_file_is_there_once(model, float_input):
     networks = [toynets.toy(name) for name in toynets.ROWS]
     networks += [
+        pair_of(networks[0], networks[0]),
         toynets.modules_of(networks[0]),
         toynets.toy("blocks", spec=InputSpec((15, 20, 3), rotated=True)),
     ]

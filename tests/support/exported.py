@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.delta.delta import Delta
+from tinytrain.delta.delta import Changes, Delta
 from tinytrain.episode.episode import Images
 from tinytrain.heads import cosine
 from tinytrain.runtime.predict import Predictor
@@ -28,7 +28,9 @@ def untrained(network, images=None, way=3) -> Delta:
     images = colourful(network.input.shape, 20) if images is None else images
     zeros, counts = np.zeros((way, network.embedding_size), "f"), np.ones(way, np.int32)
     head = cosine.CosineHead(cosine.METHOD, zeros, np.zeros(way, "f"), zeros, counts)
-    delta = Delta(network.digest, network.name, (), head, tuple(f"class {k}" for k in range(way)), {})
+    members = tuple(Changes(n.digest, n.name, ()) for n in getattr(network, "members", ()))
+    names = tuple(f"class {k}" for k in range(way))
+    delta = Delta(network.digest, network.name, (), head, names, {}, members=members)
     embeddings = Predictor(network, delta).embed(given_as(images))
     unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
     weights = unit[:way] - unit.mean(axis=0)

@@ -199,13 +199,16 @@ def _check_module(slices: tuple[Slice, ...], module: Module) -> None:
             )
 
 
-def apply(network: Network, delta: Changes) -> Network:
+def apply(network: Network | Committee, delta: Changes) -> Network | Committee:
     """A network with the trained values written over the backbone's; changed layers become float32.
 
-    Those of a delta for int8 stay int8, and the network gets its codes. There is no inverse to compute: the
-    backbone itself never changes. Raises InputError for a delta of another backbone.
+    Those of a delta for int8 stay int8, and the network gets its codes. Of a committee it is one of adapted
+    members. There is no inverse to compute: the backbone itself never changes. Raises InputError for a delta
+    of another backbone.
     """
     delta.check_backbone(network)
+    if isinstance(network, Committee):
+        return Committee(tuple(map(apply, network.members, delta.members)))
     if delta.codes:
         network = replace(network, quantisation=delta.codes)
     weights, scales, biases = list(network.weights), list(network.scales), list(network.biases)

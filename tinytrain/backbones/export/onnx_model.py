@@ -15,6 +15,7 @@ from tinytrain.backbones.onnx.reading import need_onnx
 from tinytrain.base.file_kinds import PRODUCER
 from tinytrain.delta.delta import Delta, apply
 from tinytrain.heads.linear import LinearHead
+from tinytrain.network.committee import Committee
 from tinytrain.network.input_spec import InputSpec
 from tinytrain.network.network import Network
 
@@ -23,7 +24,9 @@ IR_VERSION = 8
 INPUT, PROBABILITIES, LABEL = "image", "probabilities", "label"
 
 
-def onnx_model(network: Network, delta: Delta, labels: bool = False, float_input: bool = False) -> bytes:
+def onnx_model(
+    network: Network | Committee, delta: Delta, labels: bool = False, float_input: bool = False
+) -> bytes:
     """The bytes of the file of `network` with `delta` applied, and its head.
 
     `labels` adds the output of text. With `float_input` the pixels come as float32, still from 0 to 255.
@@ -68,10 +71,10 @@ class OnnxWriter:
         self.onnx, self.nodes, self.constants, self.float_input = onnx, [], [], float_input
         self._numbers: dict[float, str] = {}
 
-    def pixels(self, spec: InputSpec) -> str:
-        values = INPUT
-        if not self.float_input:
-            values = self._node("Cast", [values], to=self.onnx.TensorProto.FLOAT)
+    def image(self, shape: tuple[int, ...]) -> str:
+        return INPUT if self.float_input else self._node("Cast", [INPUT], to=self.onnx.TensorProto.FLOAT)
+
+    def pixels(self, values: str, spec: InputSpec) -> str:
         for axis in (1, 2) if spec.rotated else ():
             # Not a Slice, whose negative steps OpenCV does not know.
             order = self._constant("reversed", np.arange(spec.shape[axis - 1], dtype=np.int64)[::-1])
@@ -140,10 +143,15 @@ class OnnxWriter:
     def embedding(self, x: str) -> str:
         return self._node("Flatten", [self._node("GlobalAveragePool", [x])])
 
-    def classify(self, embedding: str, head: LinearHead) -> None:
+    def unit(self, embedding: str) -> str:
         squares = self._node("ReduceSumSquare", [embedding], axes=[1], keepdims=1)
         length = self._node("Sqrt", [self._node("Add", [squares, self._number(1e-12)])])
-        unit = self._node("Div", [embedding, length])
+        return self._node("Div", [embedding, length])
+
+    def side_by_side(self, embeddings: list[str]) -> str:
+        return self._node("Concat", embeddings, axis=1)
+
+    def classify(self, unit: str, head: LinearHead) -> None:
         weights = self._constant("head.weights", head.weights)
         offsets = self._constant("head.offsets", head.offsets)
         logits = self._node("Gemm", [unit, weights, offsets], transB=1)

@@ -19,6 +19,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.extras import install
 from tinytrain.delta.delta import Delta, apply
 from tinytrain.heads.linear import LinearHead
+from tinytrain.network.committee import Committee
 from tinytrain.network.input_spec import InputSpec
 from tinytrain.network.network import Network
 
@@ -41,7 +42,7 @@ def need_litert():
     return schema_py_generated, flatbuffers
 
 
-def tflite_model(network: Network, delta: Delta, float_input: bool = False) -> bytes:
+def tflite_model(network: Network | Committee, delta: Delta, float_input: bool = False) -> bytes:
     """The bytes of the file of `network` with `delta` applied, and its head.
 
     With `float_input` the pixels come as float32, still from 0 to 255. Raises InputError for a delta of
@@ -91,14 +92,17 @@ class TfliteWriter:
             buffers=self.buffers,
         )  # fmt: skip
 
-    def pixels(self, spec: InputSpec) -> int:
-        values = self._tensor("image", spec.shape, "FLOAT32" if self.float_input else "UINT8")
-        if not self.float_input:
-            # A code is the value of its pixel.
-            codes = self._made("QuantizationParameters", scale=np.float32([1]), zeroPoint=np.int64([0]))
-            self.tensors[values].quantization = codes
-            # Not a CAST, which small interpreters do not have for uint8.
-            values = self._operator("DEQUANTIZE", [values], spec.shape)
+    def image(self, shape: tuple[int, ...]) -> int:
+        if self.float_input:
+            return self._tensor("image", shape, "FLOAT32")
+        codes = self._tensor("image", shape, "UINT8")
+        # A code is the value of its pixel.
+        scale = self._made("QuantizationParameters", scale=np.float32([1]), zeroPoint=np.int64([0]))
+        self.tensors[codes].quantization = scale
+        # Not a CAST, which small interpreters do not have for uint8.
+        return self._operator("DEQUANTIZE", [codes], shape)
+
+    def pixels(self, values: int, spec: InputSpec) -> int:
         for axis in (1, 2) if spec.rotated else ():
             reversed_axis = self._constant("reversed axis", np.array([axis], np.int32))
             values = self._operator("REVERSE_V2", [values, reversed_axis], spec.shape)
@@ -181,13 +185,21 @@ class TfliteWriter:
         axes = self._constant("rows and columns", np.array([1, 2], np.int32))
         return self._operator("MEAN", [x, axes], self._shapes[x][2:], self.schema.ReducerOptionsT())
 
-    def classify(self, embedding: int, head: LinearHead) -> None:
-        size, way = self._shapes[embedding], head.offsets.shape
+    def unit(self, embedding: int) -> int:
+        size = self._shapes[embedding]
         squares = self._operator("MUL", [embedding, embedding], size)
         axis = self._constant("features", np.array([1], np.int32))
         square = self._operator("SUM", [squares, axis], (1,), self._made("ReducerOptions", keepDims=True))
         length = self._operator("SQRT", [self._operator("ADD", [square, self._number(1e-12)], (1,))], (1,))
-        unit = self._operator("DIV", [embedding, length], size)
+        return self._operator("DIV", [embedding, length], size)
+
+    def side_by_side(self, embeddings: list[int]) -> int:
+        size = sum(self._shapes[part][0] for part in embeddings)
+        options = self._made("ConcatenationOptions", axis=1)
+        return self._operator("CONCATENATION", embeddings, (size,), options)
+
+    def classify(self, unit: int, head: LinearHead) -> None:
+        way = head.offsets.shape
         weights = self._constant("head.weights", head.weights)
         offsets = self._constant("head.offsets", head.offsets)
         dense = self._made("FullyConnectedOptions")
