@@ -103,7 +103,9 @@ def test_wrong_labels_leave_both_members_as_they_were():
     support = replace(EPISODE.support, labels=r.permutation(EPISODE.support.labels))
     found = adapt(PAIR, replace(EPISODE, support=support), MEMORY, LAST)
     assert not found.guard.accepted and found.guard.reasons
-    assert not found.delta.is_trained and found.delta.head.kind == "cosine"
+    head = found.delta.head
+    assert not found.delta.is_trained and head.kind == "cosine"
+    assert head.counts.tolist() == np.bincount(support.labels).tolist() and head.views == 1
 
 
 def test_classes_are_added_and_forgotten_as_with_one_network(report):

@@ -137,15 +137,15 @@ class Fitting(ABC):
         """
         kernels, labels, copies, cosine, own = self.kernels, self.labels, self.repeats.copies, None, None
         clean, images = partial(embeddings.without, copies), images_of(labels, copies, len(scratch.counts))
-        means = scratch.means
+        means, counts = scratch.means, scratch.counts
         for fit in fits:
             if fit.method is BASELINE:
-                means = fit.arrays["means"]
+                means, counts = fit.arrays["means"], fit.arrays["class counts"]
                 continue
             self.right = self.judged = 0
             support = Support(partial(clean, fit.views), clean, images, steps, self._judge)
             own = fit.as_kept(fit.method.fit(kernels, fit.arrays, support))
-        class_means(kernels, means, scratch.counts, clean())
+        class_means(kernels, means, counts, clean())
         centre = means.mean(axis=0)
 
         def measured(chosen: np.ndarray, batch: np.ndarray) -> None:
