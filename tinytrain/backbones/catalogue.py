@@ -3,6 +3,7 @@
 Imports nothing heavy and reads no network: `install` downloads, `load` reads.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,6 +126,11 @@ def usual_budget(name: object) -> int:
     """
     small, parts = TIERS["small"], name.split(JOINS) if isinstance(name, str) else ()
     return max((TIERS.get(tier_of(part), small).budget for part in parts), default=small.budget)
+
+
+def parts_of(path: str) -> list[str]:
+    """Paths and names of networks that are joined; a file with a "+" in its name is itself."""
+    return [path] if os.path.lexists(path) else path.split(JOINS)
 
 
 def named(name: str | None) -> Backbone | None:

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tinytrain.backbones.catalogue import BACKBONES, JOINS, NAMES, SHIPPED, local_file, named
+from tinytrain.backbones.catalogue import BACKBONES, JOINS, NAMES, SHIPPED, local_file, named, parts_of
 from tinytrain.backbones.remembered import recall, remember
 from tinytrain.base.errors import InputError
 from tinytrain.base.file_kinds import ROLES, refuse_other_kinds
@@ -42,10 +42,10 @@ def load_backbone(path: str | os.PathLike) -> Network | Committee:
     name = os.fspath(path)
     if named(name):
         return _load_named(name)
-    if JOINS in name and not os.path.lexists(name):
+    if len(parts := parts_of(name)) > 1:
         from tinytrain.network.committee import Committee
 
-        return Committee(tuple(map(load_backbone, name.split(JOINS))))
+        return Committee(tuple(map(load_backbone, parts)))
     suffix = Path(path).suffix.lower()
     if suffix == ".pkl":
         # Imported here, because most runs do not read zip files and pickles.
@@ -68,6 +68,11 @@ def backbone_of(delta: Delta) -> Network | Committee:
     from tinytrain.network.committee import Committee
 
     return Committee(found)
+
+
+def backbone_option(delta: Delta) -> str:
+    """What ``--backbone`` takes for the network or committee from which `delta` was made."""
+    return JOINS.join(os.fspath(recall(part.backbone) or part.backbone_name) for part in delta.parts)
 
 
 def find_backbone(digest: str, name: str) -> Network:

@@ -79,7 +79,7 @@ def members_of(network: Network | Committee) -> tuple[Network, ...]:
 def alone(network: Network | Committee, what: str) -> Network:
     """`network`, unless it is a committee. Raises UsageError ``unsupported``: `what` takes one network."""
     if isinstance(network, Committee):
-        raise UsageError(
-            "unsupported", f"{what} takes one network, {network} has {len(network.members)}; name one of them"
-        )
+        names = " or ".join(one_line(member.name, 100) for member in network.members)
+        text = f"{what} takes one network, {network} has {len(network.members)}; name one of them: {names}"
+        raise UsageError("unsupported", text)
     return network

@@ -11,6 +11,7 @@ from tinytrain.base.files import write_bytes
 
 if TYPE_CHECKING:
     from tinytrain.delta.delta import Delta
+    from tinytrain.network.committee import Committee
     from tinytrain.network.network import Network
 
 
@@ -30,7 +31,16 @@ def _network() -> Callable[..., bytes]:
     from tinytrain.delta.delta import apply
     from tinytrain.network.file import encode_network
 
-    return lambda network, delta: encode_network(apply(network, delta))
+    def encode(network: Network | Committee, delta: Delta) -> bytes:
+        if delta.members:
+            raise UsageError(
+                "unsupported",
+                f"a network file holds one network, {network} has {len(delta.members)}; write .onnx, .tflite"
+                f" or {DELTA}, which hold all of them",
+            )
+        return encode_network(apply(network, delta))
+
+    return encode
 
 
 def _delta() -> Callable[..., bytes]:
@@ -58,14 +68,17 @@ def kind_of(path: str | os.PathLike, **options: bool) -> str:
     return suffix
 
 
-def export(network: Network | None, delta: Delta, path: str | os.PathLike, **options: bool) -> None:
+def export(
+    network: Network | Committee | None, delta: Delta, path: str | os.PathLike, **options: bool
+) -> None:
     """Write `network` with `delta` applied to `path`, all of it or nothing.
 
     ``.onnx`` and ``.tflite`` files classify by themselves; ``.safetensors`` is a network file of this
     project, without the head; ``.delta`` is the delta alone, for which `network` may be None. `options` are
-    those of the kind, as keys of OPTIONS. Raises UsageError for another suffix, or an option of another one,
-    InputError for a delta of another backbone, or if a package is missing, AnswerError if the adapted network
-    answers NaN or infinity to an image of noise, StorageError if the file cannot be written.
+    those of the kind, as keys of OPTIONS. Raises UsageError for another suffix, an option of another one, or
+    a committee as a network file, InputError for a delta of another backbone, or if a package is missing,
+    AnswerError if the adapted network answers NaN or infinity to an image of noise, StorageError if the file
+    cannot be written.
     """
     from tinytrain.base.random_streams import rng_for
     from tinytrain.runtime.predict import Predictor

@@ -11,7 +11,7 @@ from tinytrain.cli.commands.common import (
     add_json,
     add_threads,
     add_verbosity,
-    backbone_file,
+    backbone_files,
     check_outputs,
     check_store,
     print_result,
@@ -87,7 +87,7 @@ def run(arguments) -> None:
 
     going_on.check_arguments(arguments)
     render = _renderer(arguments.report)
-    needed = backbone_file(arguments.backbone), episodes.searched_file(arguments), arguments.plan
+    needed = *backbone_files(arguments.backbone), episodes.searched_file(arguments), arguments.plan
     check_outputs(arguments.out, arguments.report, needed=needed)
     check_store(arguments.store, arguments.out, arguments.report)
     if arguments.add is not None:

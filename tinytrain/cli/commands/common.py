@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 
-from tinytrain.backbones.catalogue import SHIPPED, TIERS, named
+from tinytrain.backbones.catalogue import SHIPPED, TIERS, named, parts_of
 from tinytrain.backbones.load import backbone_of, open_backbone, remember_backbone
 from tinytrain.backbones.remembered import recall
 from tinytrain.base.answer import ANSWER
@@ -140,9 +140,9 @@ def workers(arguments) -> int:
     return arguments.threads or os.cpu_count() or 1
 
 
-def backbone_file(path: str | None) -> str | None:
-    """The file of ``--backbone``; None if it is a name."""
-    return None if named(path) else path
+def backbone_files(path: str | None) -> tuple[str, ...]:
+    """The files among the networks of ``--backbone``."""
+    return tuple(part for part in parts_of(path) if not named(part)) if path else ()
 
 
 def open_delta(path: str, *, start_of: Callable[[str], bool] | None = None):

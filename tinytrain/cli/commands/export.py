@@ -11,7 +11,7 @@ from tinytrain.cli.commands.common import (
     add_backbone_of_delta,
     add_delta,
     add_json,
-    backbone_file,
+    backbone_files,
     check_outputs,
     open_delta,
     print_result,
@@ -52,7 +52,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     options = {"labels": arguments.labels, "float_input": arguments.float_input}
     kind = kind_of(arguments.out, **options)
-    check_outputs(arguments.out, needed=(arguments.delta, backbone_file(arguments.backbone)))
+    check_outputs(arguments.out, needed=(arguments.delta, *backbone_files(arguments.backbone)))
     delta = open_delta(arguments.delta)
     if kind == DELTA:
         return _delta(arguments, delta)
@@ -74,15 +74,20 @@ def _delta(arguments, delta) -> None:
 
 def _facts(arguments, network, delta) -> dict:
     from tinytrain.delta.delta import apply
+    from tinytrain.network.committee import members_of
 
+    changed, layers = set(), 0  # as a report counts them: those of members one after another
+    for member, part in zip(members_of(network), delta.parts, strict=True):
+        changed |= {layers + s.layer for s in part.slices}
+        layers += len(member.layers)
     return {
         "out": arguments.out,
         "bytes": os.path.getsize(arguments.out),
         "digest": apply(network, delta).digest,
         "classes": list(delta.class_names),
         "input": list(network.input.shape),
-        "layers_changed": sorted({s.layer for s in delta.slices}),
-        "numbers_changed": sum(s.values.size for s in delta.slices),
+        "layers_changed": sorted(changed),
+        "numbers_changed": sum(s.values.size for part in delta.parts for s in part.slices),
         "dtype": "float32" if arguments.float_input else "uint8",
     }
 

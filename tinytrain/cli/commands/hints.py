@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from tinytrain.backbones.remembered import recall
-from tinytrain.cli.commands.common import DEFAULT_DATA, backbone_file
+from tinytrain.cli.commands.common import DEFAULT_DATA, backbone_files
 
 NEW_IMAGE = "new.jpg"
 LETTERS = {"-o": "--out", "-q": "--quiet", "-v": "--verbose"}  # of options that hints leave out
@@ -15,9 +15,9 @@ def predict_words(delta: str, backbone: str | None, digest: str) -> tuple[str, .
 
     The file `backbone` is only named if it could not be noted in the cache for the network of this `digest`.
     """
-    given = ()
-    if backbone_file(backbone) and os.fspath(recall(digest) or "") != os.path.realpath(backbone):
-        given = ("--backbone", backbone)
+    noted = os.fspath(recall(digest) or "")
+    unknown = any(noted != os.path.realpath(file) for file in backbone_files(backbone))
+    given = ("--backbone", backbone) if unknown else ()
     return ("tinytrain", "predict", positional(delta), NEW_IMAGE, *given)
 
 

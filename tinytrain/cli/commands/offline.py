@@ -5,7 +5,7 @@ from tinytrain.cli.commands.common import (
     add_json,
     add_number,
     add_threads,
-    backbone_file,
+    backbone_files,
     check_outputs,
     print_result,
     say,
@@ -50,7 +50,7 @@ def opened_recipe(arguments, kind: str):
     recipe = changed(recipe, **{k: v for k, v in changes.items() if v is not None})
     paths = Paths(Path(arguments.out))
     networks = (vars(arguments).get(name) for name in ("backbone", "teacher"))
-    check_outputs(arguments.out, needed=[*map(backbone_file, networks)])
+    check_outputs(arguments.out, needed=[file for name in networks for file in backbone_files(name)])
     if arguments.resume and not paths.checkpoint.exists():
         raise UsageError("usage", f"{paths.checkpoint} does not exist; start without --resume")
     if arguments.restart:

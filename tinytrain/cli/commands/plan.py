@@ -6,7 +6,7 @@ from tinytrain.cli.commands.common import (
     add_backbone,
     add_json,
     add_verbosity,
-    backbone_file,
+    backbone_files,
     check_outputs,
     print_result,
     say,
@@ -52,7 +52,7 @@ def run(arguments) -> None:
     from tinytrain.runtime.device import Device
 
     check_outputs(
-        arguments.out, needed=(backbone_file(arguments.backbone), episodes.searched_file(arguments))
+        arguments.out, needed=(*backbone_files(arguments.backbone), episodes.searched_file(arguments))
     )
     policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone, "a plan")
     drawn, budget = episodes.draw(arguments, policy), episodes.budget_of(arguments)

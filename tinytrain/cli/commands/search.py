@@ -9,7 +9,7 @@ from tinytrain.cli.commands.common import (
     add_json,
     add_number,
     add_threads,
-    backbone_file,
+    backbone_files,
     check_outputs,
     print_result,
     workers,
@@ -86,7 +86,7 @@ def run(arguments) -> None:
     from tinytrain.meta.search.run import Evolution, search
     from tinytrain.meta.search.space import Space, default_first
 
-    check_outputs(arguments.out, arguments.log, needed=(backbone_file(arguments.backbone),))
+    check_outputs(arguments.out, arguments.log, needed=backbone_files(arguments.backbone))
     network = open_backbone(arguments.backbone, "a search")
     first = default_first(network) if arguments.first is None else arguments.first
     space = Space(network, first, arguments.ratios)

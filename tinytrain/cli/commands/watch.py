@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from tinytrain.backbones.load import backbone_option
 from tinytrain.base.answer import with_old_keys
 from tinytrain.base.console import at_least, confidence
 from tinytrain.base.errors import InputError, UsageError, visible
@@ -177,8 +178,10 @@ def opened(arguments):
         if start.torn:
             say(f"{path}: the last correction was cut short, and is not learnt")
     watcher = Watcher(backbone.of(delta), delta, store, start, arguments.keep)
-    how = {name: getattr(arguments, name) for name in ("reject", "labels", "drift", "readapt", "backbone")}
-    return Session(watcher, Printer(arguments), Settings(folder=arguments.source or "", **how))
+    how = {name: getattr(arguments, name) for name in ("reject", "labels", "drift", "readapt")}
+    network = arguments.backbone or backbone_option(delta)  # otherwise `adapt` would take the usual one
+    settings = Settings(folder=arguments.source or "", backbone=network, **how)
+    return Session(watcher, Printer(arguments), settings)
 
 
 def _begin(store, arguments, backbone) -> None:
