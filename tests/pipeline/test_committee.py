@@ -22,6 +22,7 @@ from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.policies.common import Policy
+from tinytrain.report.html import render_html
 from tinytrain.runtime.embedder import Embedder
 from tinytrain.runtime.predict import Predictor
 
@@ -86,6 +87,14 @@ def test_members_take_turns_in_the_memory_and_their_macs_add_up(report):
     selected = {facts["layers"][row["layer"]]["name"] for row in facts["selection"]}
     assert selected == {FIRST.layers[-1].name, SECOND.layers[-1].name}
     assert facts["selection"][-1]["layer"] == len(facts["layers"]) - 1
+
+
+def test_a_page_says_which_network_is_where(report):
+    page = render_html(report.to_json())
+    first, second = (f"4 of {member.name}" for member in PAIR.members)
+    assert f"it begins anew with each: steps {first}, then {second}." in page
+    assert f"The networks are side by side: {FIRST.name}, then {SECOND.name}." in page
+    assert page.count("The networks take turns in them; drawn is ") == 1
 
 
 def test_a_budget_that_holds_no_common_head_is_refused_before_anything_is_trained():

@@ -96,6 +96,7 @@ def _member(part: dict, member: Report) -> dict:
         "trained": bool(member.delta.slices),
         "arena": part["memory"]["arena"],
         "macs": part["macs"]["total"],
+        "steps": len(part["losses"]),
         "similarity": part["similarity"],
         "reasons": part["guard"]["reasons"],
     }

@@ -25,7 +25,7 @@ def render_html(facts: dict, thumbnails: Thumbnails | None = None) -> str:
             input_section(facts),
             network_section(facts),
             arena_section(facts),
-            loss_section(facts["losses"]),
+            loss_section(facts),
             costs_section(facts),
             settings_section(facts),
         ),

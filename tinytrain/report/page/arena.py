@@ -39,6 +39,9 @@ def arena_section(facts: dict) -> str:
         f"{memory['arena']:,} of {memory['budget']:,} bytes are used. A box is a buffer while it holds a"
         " value; buffers that are not needed at the same time share bytes."
     )
+    if members := facts.get("members"):
+        largest = max(members, key=lambda row: row["arena"])["backbone"]
+        words += f" The networks take turns in them; drawn is {largest}, which takes most."
     kinds = [*KINDS, OTHER]
     present = {kind_of(row["name"]) for row in table_}
     colours = [(f"tint k{k}", kind) for k, kind in enumerate(kinds) if kind in present]

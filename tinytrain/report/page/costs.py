@@ -84,8 +84,13 @@ def _both(count: int, budget: int) -> str:
     return f"{format_bytes(count)} ({count / budget:.0%})"
 
 
-def loss_section(losses: Sequence[float | None]) -> str:
+def loss_section(facts: dict) -> str:
     """A curve of the losses. None is a loss that is no number, at which training broke off."""
+    losses: Sequence[float | None] = facts["losses"]
+    words = "Mean loss of the images of a step. It should fall."
+    if members := facts.get("members"):
+        steps = ", then ".join(f"{row['steps']} of {row['backbone']}" for row in members if row["steps"])
+        words += f" The networks were trained one after another, so it begins anew with each: steps {steps}."
     finite = [loss for loss in losses if loss is not None]
     parts = []
     if len(finite) < len(losses):
@@ -94,7 +99,7 @@ def loss_section(losses: Sequence[float | None]) -> str:
         )
     if len(finite) > 1:
         parts += [
-            tag("p", "Mean loss of the images of a step. It should fall.", class_="dim"),
+            tag("p", safe(words), class_="dim"),
             _curve(finite),
         ]
     elif not parts:

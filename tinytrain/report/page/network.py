@@ -1,5 +1,7 @@
 """What was trained, as a picture of the network: a bar for each layer, from the image to the classifier."""
 
+from collections.abc import Sequence
+
 from tinytrain.base.page import details, legend, safe, section, table, tag
 from tinytrain.base.svg import fluid, percent, rectangle, text
 
@@ -17,7 +19,7 @@ def network_section(facts: dict) -> str:
         ""
         if facts["guard"]["kept"] == "adapted" or not rows
         else tag("p", "None of it was kept.", class_="bad"),
-        _drawing(layers, rows) if layers else "",
+        _drawing(layers, rows, facts.get("members", ())) if layers else "",
         details("Trained layers", _table(rows)) if rows else "",
     )
 
@@ -37,7 +39,7 @@ def _summary(facts: dict, n_layers: int) -> str:
     )
 
 
-def _drawing(layers: list[dict], rows: list[dict]) -> str:
+def _drawing(layers: list[dict], rows: list[dict], members: Sequence[dict]) -> str:
     trained = {row["layer"]: row for row in rows}
     # Modules that a policy adds have numbers behind those of the layers.
     added = [
@@ -52,10 +54,13 @@ def _drawing(layers: list[dict], rows: list[dict]) -> str:
     for k, (number, layer) in enumerate(zip(numbers, bars, strict=True)):
         parts += _bar(k * step, step, layer, trained.get(number), widest)
     caption = "One bar per layer, from the image (left) to the classifier (right); the numbers are blocks."
+    if members:
+        names = ", then ".join(row["backbone"] for row in members)
+        caption = f"The networks are side by side: {names}. {caption}"
     colours = [("trained", "trained channels"), ("bias", "trained bias"), ("frozen", "frozen")]
     return (
         fluid(parts, HEIGHT, "the fraction of the channels that is trained, by layer", "plot bare")
-        + tag("p", caption + " A wider layer is higher.", class_="dim")
+        + tag("p", safe(f"{caption} A wider layer is higher."), class_="dim")
         + legend(colours)
     )
 
