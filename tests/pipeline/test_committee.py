@@ -1,6 +1,7 @@
 """Several networks side by side: adapted one after another, with one head for the embeddings of all."""
 
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.policies.common import Policy
 from tinytrain.report.html import render_html
+from tinytrain.runtime.device import Device
 from tinytrain.runtime.embedder import Embedder
 from tinytrain.runtime.predict import Predictor
 
@@ -105,6 +107,27 @@ def test_a_budget_that_holds_no_common_head_is_refused_before_anything_is_traine
 
 def head_alone(*_):
     return Recipe("head", (), (), step="constant", steps=0, head="lda", views=1)
+
+
+def timed(seconds):
+    """A report within `seconds` by a clock that goes on by a millisecond whenever it is read."""
+    clock = count()
+    device = Device(threads=1, now=lambda: next(clock) / 1000)
+    return adapt(PAIR, EPISODE, Budget(10**6, seconds=seconds), device=device, force=True)
+
+
+def test_members_share_the_seconds_and_what_the_time_took_away_is_said_once():
+    none, some, all_ = (timed(seconds) for seconds in (1e-4, 0.5, 10))
+    assert none.warnings == (
+        "0.0001 s are too short to train anything: only the head was fitted",
+        "the adaptation took longer than 0.0001 s",
+    )
+    (one,) = some.warnings  # the first has less than half of the time, the second what is left of all
+    assert one == f"{FIRST.name}: 0.5 s are too short to train anything: only the head was fitted"
+    assert all_.warnings == () and all(row["steps"] for row in all_.to_json()["members"])
+    for report, asked in ((some, 0.5), (all_, 10)):
+        time = report.to_json()["time"]
+        assert time["asked"] == asked >= time["used"] > sum(member.ran.used for member in report.members)
 
 
 def test_wrong_labels_leave_both_members_as_they_were():

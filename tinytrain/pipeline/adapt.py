@@ -35,7 +35,7 @@ def adapt(
     task = TaskShape.of(episode)
     planner = policy.of(task) if isinstance(policy, Planner) else Planner(network, task, policy, budget)
     with (device or Device()).open(network, episode, seed) as run:
-        run.limit(planner.seconds)
+        run.limit(planner.seconds, planner.budget.seconds)
         scores = run.measure_fisher(planner.probe())
         planner = in_time(planner, scores, run.time)
         plan = planner.plan(scores)

@@ -1,13 +1,16 @@
 """`adapt` for a committee: its members one after another in the same bytes, then one head for all of them."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from tinytrain.base.errors import one_line
 from tinytrain.delta.delta import Changes, Delta
 from tinytrain.episode.episode import Episode
 from tinytrain.guard.guard import ADAPTED, HEAD, Evidence, Verdict, judge, vetoed
+from tinytrain.heads.head import Head
 from tinytrain.heads.leave_one_out import macs
 from tinytrain.heads.registry import find_head
 from tinytrain.kernels.blas import one_thread
@@ -22,8 +25,11 @@ from tinytrain.policies.common import Policy
 from tinytrain.report.committee import CommitteeReport, together
 from tinytrain.report.report import NetworkReport, Report
 from tinytrain.runtime.answers import Answers, labels_of
-from tinytrain.runtime.device import Device
-from tinytrain.runtime.joint import JointFitting
+from tinytrain.runtime.device import Clock, Device
+from tinytrain.runtime.joint import JointFitting, seconds_of_head
+from tinytrain.runtime.time_budget import late
+
+LEAST = 1e-3  # seconds for the members, if the head takes all
 
 
 def adapt(
@@ -48,21 +54,39 @@ def adapt(
     if not isinstance(policy, CommitteePlanner):
         planner = CommitteePlanner(network, TaskShape.of(episode), policy, budget)
     alone = replace(episode, query=episode.query.take([]))
-    members = planner.of(TaskShape.of(alone)).members
-    reports = [adapting.adapt(m.network, alone, None, m, seed, device, force, train) for m in members]
+    members, reports, seconds = planner.of(TaskShape.of(alone)).members, [], planner.budget.seconds
+    left = seconds and seconds - seconds_of_head(device, network, episode.support)
+    for k, member in enumerate(members):
+        if left is not None:  # each has its part of what those before it and the head leave
+            share = member.network.macs / sum(other.network.macs for other in members[k:])
+            member = member.within(max(left, LEAST) * share)
+        reports.append(adapting.adapt(member.network, alone, None, member, seed, device, force, train))
+        left = left and left - reports[-1].ran.used
     clock = device.clock()
     with one_thread(), np.errstate(all="ignore"):
-        delta, guard, answers, head = _with_joint_head(planner, episode, reports, device, force)
-    clock.lap("head")
-    warnings = tuple(dict.fromkeys(warning for report in reports for warning in report.warnings))
+        delta, guard, answers, head = _with_joint_head(planner, episode, reports, device, clock, force)
     ran = together(reports, clock)
+    warnings = dict.fromkeys((*_warnings(reports), *(late(ran.used, seconds) if seconds else ())))
     return CommitteeReport(
-        network, episode, tuple(reports), head, ran, answers, delta, guard, warnings
+        network, episode, tuple(reports), head, ran, answers, delta, guard, tuple(warnings)
     ).sealed()
 
 
+def _warnings(reports: Sequence[NetworkReport]) -> Iterator[str]:
+    """What all members say, once; what only some say, with their names."""
+    said = Counter(warning for report in reports for warning in report.warnings)
+    for report in reports:
+        name = one_line(report.network.name, 100)
+        yield from (w if said[w] == len(reports) else f"{name}: {w}" for w in report.warnings)
+
+
 def _with_joint_head(
-    planner: CommitteePlanner, episode: Episode, reports: list[NetworkReport], device: Device, force: bool
+    planner: CommitteePlanner,
+    episode: Episode,
+    reports: list[NetworkReport],
+    device: Device,
+    clock: Clock,
+    force: bool,
 ) -> tuple[Delta, Verdict, Answers, tuple[int, int]]:
     """The delta with one head for what the `reports` kept, the verdict on it, and what it answers.
 
@@ -75,14 +99,20 @@ def _with_joint_head(
     steps = max(report.plan.recipe.n_steps for report in reports)
     fitting = JointFitting(device, network, episode, method, planner.budget.memory)
     raw = np.empty((3, len(episode.query)), np.int32)
+
+    def answered(rows: np.ndarray, *heads: Head) -> None:
+        clock.lap("head")
+        fitting.answer(rows, *heads)
+        clock.lap("queries")
+
     fitting.look_with(as_it_was)
     cosine, own = fitting.before()
-    fitting.answer(raw[1:], cosine, own)
+    answered(raw[1:], cosine, own)
     head = own
     if trained:
         fitting.look_with(changes)
         head = fitting.after(steps)
-    fitting.answer(raw[:1], head)
+    answered(raw[:1], head)
     guard = _verdict(fitting, reports, head.is_finite(), episode, force)
     guard = vetoed(guard, *_right(raw, episode), force)
     withheld = None
@@ -99,6 +129,7 @@ def _with_joint_head(
         network.digest, network.name, (), fitting.kept(head), episode.class_names, {},
         members=changes if guard.kept == ADAPTED else as_it_was,
     )  # fmt: skip
+    clock.lap("head")
     return delta, guard, Answers(raw, not prototypes, withheld), (fitting.arena, fitting.macs)
 
 

@@ -1,7 +1,6 @@
 """Plans for the members of a committee, which take turns in the same bytes, and the bytes of their head."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -18,11 +17,9 @@ from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
 from tinytrain.program.forward import compile_forward
 
-FOR_HEAD = 0.1  # of the seconds, for the head of the committee
-
 
 class CommitteePlanner:
-    """A `Planner` for each member of `network`, with the same policy and memory; they share the seconds.
+    """A `Planner` for each member of `network`, with the same policy and budget; `adapt` divides the seconds.
 
     A fraction of the MACs is one of each network's own, so a committee takes as many as its members together.
     Raises UsageError ``unsupported`` for a plan, which belongs to one network, and for features that are to
@@ -37,14 +34,8 @@ class CommitteePlanner:
         if task.replay:
             alone(network, "--replay")
         self.network, self.task, self.asked, self.budget = network, task, policy, budget or Budget()
-        self.members = tuple(Planner(member, task, policy, self._share(member)) for member in network.members)
+        self.members = tuple(Planner(member, task, policy, self.budget) for member in network.members)
         self.given = None
-
-    def _share(self, member: Network) -> Budget:
-        seconds = self.budget.seconds
-        if seconds is None:
-            return self.budget
-        return replace(self.budget, seconds=seconds * (1 - FOR_HEAD) * member.macs / self.network.macs)
 
     def of(self, task: TaskShape | None = None, budget: Budget | None = None) -> "CommitteePlanner":
         """The same for other sizes or another budget."""

@@ -9,6 +9,7 @@ moments.
 import math
 from bisect import bisect_left
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 
@@ -78,6 +79,12 @@ class Planner:
             return self
         programs = self.programs if task == self.task else None
         return Planner(self.network, task, self.asked, budget, programs)
+
+    def within(self, seconds: float) -> "Planner":
+        """The same for a part of the seconds of its budget."""
+        found = copy(self)
+        found.seconds = seconds
+        return found
 
     def probe(self) -> Program | None:
         """The program of Fisher scoring; None if the policy asks for none.

@@ -55,6 +55,7 @@ class CommitteeReport(Report):
         largest = max(parts, key=lambda part: part["memory"]["arena"])
         return {
             **largest,
+            "resources": {**largest["resources"], "steps": sum(part["resources"]["steps"] for part in parts)},
             "backbone": self.network.name,
             "backbone_digest": self.network.digest,
             "episode": content.describe_episode(self.episode),
@@ -121,6 +122,6 @@ def together(members: Sequence[NetworkReport], clock: Clock) -> RunFacts:
     stages = dict.fromkeys(stage for ran in (*facts, clock) for stage in ran.seconds)
     seconds = {stage: sum(ran.seconds.get(stage, 0.0) for ran in (*facts, clock)) for stage in stages}
     limited = facts[0].used is not None
-    used = sum(ran.used for ran in facts) + sum(clock.seconds.values()) if limited else None
+    used = sum(ran.used for ran in facts) + clock.seconds["head"] if limited else None
     losses = [loss for ran in facts for loss in ran.losses]
     return replace(facts[0], losses=losses, seconds=seconds, used=used)

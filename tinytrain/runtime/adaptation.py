@@ -78,9 +78,9 @@ class Run:
     def __exit__(self, *exception) -> None:
         self._end.__exit__(*exception)
 
-    def limit(self, seconds: float | None) -> None:
-        """So much time is given from now on; None for as long as it takes."""
-        self.time = None if seconds is None else TimeBudget(self.clock.now, seconds)
+    def limit(self, seconds: float | None, asked: float | None = None) -> None:
+        """So much time is given from now on, a part of what was `asked`; None for as long as it takes."""
+        self.time = None if seconds is None else TimeBudget(self.clock.now, seconds, asked)
 
     def measure_fisher(self, program: Program | None) -> Scores | None:
         """Fisher information of the layers that the `program` of a probe inspects; None without one.

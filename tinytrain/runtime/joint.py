@@ -7,7 +7,7 @@ they are make one head. Views of the images gained nothing here, and would take 
 import numpy as np
 
 from tinytrain.delta.delta import Changes
-from tinytrain.episode.episode import Episode
+from tinytrain.episode.episode import Episode, Images
 from tinytrain.heads.head import Head, HeadMethod
 from tinytrain.heads.leave_one_out import COLUMNS
 from tinytrain.heads.repeats import Sketches
@@ -18,6 +18,22 @@ from tinytrain.runtime.device import Device
 from tinytrain.runtime.embedder import SideBySide
 from tinytrain.runtime.fitting import CLEAN, Embeddings, Fit, Fitting, Scratch, images_of
 from tinytrain.runtime.schedule import dealt
+
+PASSES = 2  # over the images by the head: before training and after it
+TIMED = 5  # looks at an image that say how long one takes
+
+
+def seconds_of_head(device: Device, committee: Committee, images: Images) -> float:
+    """Seconds that the head of `committee` takes for `images`, as a few of them say."""
+    image = images.take([0])
+    SideBySide(committee, None, device.backend).embed(image)  # loads kernels
+    start = device.now()
+    embedder = SideBySide(committee, None, device.backend)
+    compiled = device.now()
+    for _ in range(TIMED):
+        embedder.embed(image)
+    each = (device.now() - compiled) / TIMED
+    return PASSES * (compiled - start + len(images) * each)
 
 
 class JointFitting(Fitting):

@@ -52,11 +52,12 @@ class TimeBudget:
     """`seconds` from now on, or from the first pass of scoring on: before it and in its first image, kernels
     are loaded.
 
-    Decisions depend on the values of the clock `now` alone. `speed` is None until it was measured.
+    Decisions depend on the values of the clock `now` alone. `speed` is None until it was measured. What is
+    said names the seconds that were `asked`, of which these may be a part.
     """
 
-    def __init__(self, now: Callable[[], float], seconds: float):
-        self._now, self.seconds, self.speed = now, seconds, None
+    def __init__(self, now: Callable[[], float], seconds: float, asked: float | None = None):
+        self._now, self.seconds, self.asked, self.speed = now, seconds, asked or seconds, None
         self._start = now()
         self._readings: list[float] = []  # before the first step of training, and after each one
         self._aside = 0.0  # what is no part of the adaptation
@@ -158,7 +159,7 @@ class TimeBudget:
 
     def warnings(self, recipe: Recipe, wanted: bool) -> tuple[str, ...]:
         """What the time took away of training, if that was `wanted`."""
-        lines, given = [], f"{self.seconds:g} s"
+        lines, given = [], f"{self.asked:g} s"
         if not wanted:
             pass
         elif not recipe.n_steps:
@@ -167,9 +168,12 @@ class TimeBudget:
             lines.append(
                 f"the {given} were up after {recipe.n_steps} of {recipe.steps} steps: training ended"
             )
-        if self.total > self.seconds:
-            lines.append(f"the adaptation took longer than {given}")
-        return tuple(lines)
+        return (*lines, *late(self.total, self.asked))
+
+
+def late(used: float, asked: float) -> tuple[str, ...]:
+    """What there is to say of an adaptation that took more seconds than were asked."""
+    return (f"the adaptation took longer than {asked:g} s",) if used > asked else ()
 
 
 def in_time(planner: Planner, scores: Scores | None, time: TimeBudget | None) -> Planner:
