@@ -208,7 +208,11 @@ def test_a_grid_search_chooses_budget_and_policy(small):
     assert len(search.cv_results_["params"]) == 4 and np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
-def test_a_pickle_answers_with_the_same_bits_and_learns_on(fitted):
+@each("names", ["toy", "toy+second"])
+def test_a_pickle_answers_with_the_same_bits_and_learns_on(small, tmp_path, names):
+    files = (write_network(tmp_path, seed, name) for seed, name in enumerate(names.split("+")))
+    fitted = clone(small).set_params(backbone="+".join(map(str, files))).fit(X, LABELS)
+    assert fitted.report_.network.name == names
     expected, more = fitted.predict_proba(X), X[:6][:, ::-1]
     again = pickle.loads(pickle.dumps(fitted))
     assert (again.predict_proba(X) == expected).all() and (again.classes_ == fitted.classes_).all()
