@@ -287,7 +287,7 @@ def test_a_signal_is_one_line_and_exit_code_130(number):
 
 
 def test_running_out_of_memory_is_one_line(monkeypatch, capsys):
-    def fail(path):
+    def fail(*_):
         raise MemoryError
 
     monkeypatch.setattr("tinytrain.cli.commands.info.open_backbone", fail)
@@ -303,7 +303,7 @@ def test_the_remedy_for_memory_fits_the_command(capsys, command, remedy):
 
 
 def test_an_error_of_the_system_is_one_line_that_names_the_path(monkeypatch, capsys):
-    def fail(path):
+    def fail(*_):
         raise PermissionError(13, "Permission denied", "/locked/x")
 
     monkeypatch.setattr("tinytrain.cli.commands.info.open_backbone", fail)
@@ -311,7 +311,7 @@ def test_an_error_of_the_system_is_one_line_that_names_the_path(monkeypatch, cap
     err = capsys.readouterr().err
     assert err == "tinytrain: system: /locked/x: Permission denied; check the path and its rights\n"
 
-    def unnamed(path):
+    def unnamed(*_):
         raise ConnectionRefusedError(111, "Connection refused")
 
     monkeypatch.setattr("tinytrain.cli.commands.info.open_backbone", unnamed)
@@ -327,7 +327,7 @@ def test_json_may_stand_before_the_action_of_bench(capsys):
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch):
-    def fail(path):
+    def fail(*_):
         raise ZeroDivisionError
 
     monkeypatch.setattr("tinytrain.cli.commands.info.open_backbone", fail)

@@ -22,6 +22,7 @@ from tinytrain.pipeline.committee import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
 from tinytrain.report.html import render_html
 from tinytrain.runtime.device import Device
@@ -116,7 +117,15 @@ def timed(seconds):
     return adapt(PAIR, EPISODE, Budget(10**6, seconds=seconds), device=device, force=True)
 
 
-def test_members_share_the_seconds_and_what_the_time_took_away_is_said_once():
+def test_a_member_gets_its_part_of_the_seconds_that_the_head_and_those_before_it_leave(monkeypatch):
+    parts, within = [], Planner.within
+    monkeypatch.setattr(Planner, "within", lambda self, part: parts.append(part) or within(self, part))
+    first = timed(0.5).members[0]
+    for_both = parts[0] * PAIR.macs / FIRST.macs
+    assert 0.3 < for_both < 0.5 and parts[1] == pytest.approx(for_both - first.ran.used)
+
+
+def test_what_the_time_took_away_is_said_once():
     none, some, all_ = (timed(seconds) for seconds in (1e-4, 0.5, 10))
     assert none.warnings == (
         "0.0001 s are too short to train anything: only the head was fitted",
@@ -125,9 +134,8 @@ def test_members_share_the_seconds_and_what_the_time_took_away_is_said_once():
     (one,) = some.warnings  # the first has less than half of the time, the second what is left of all
     assert one == f"{FIRST.name}: 0.5 s are too short to train anything: only the head was fitted"
     assert all_.warnings == () and all(row["steps"] for row in all_.to_json()["members"])
-    for report, asked in ((some, 0.5), (all_, 10)):
-        time = report.to_json()["time"]
-        assert time["asked"] == asked >= time["used"] > sum(member.ran.used for member in report.members)
+    time = some.to_json()["time"]
+    assert time["asked"] == 0.5 >= time["used"] > sum(member.ran.used for member in some.members)
 
 
 def test_wrong_labels_leave_both_members_as_they_were():

@@ -145,16 +145,16 @@ def backbone_files(path: str | None) -> tuple[str, ...]:
     return tuple(part for part in parts_of(path) if not named(part)) if path else ()
 
 
-def open_delta(path: str, *, start_of: Callable[[str], bool] | None = None):
+def open_delta(path: str, *, start_of: Callable[..., bool] | None = None):
     """The delta of file `path`, or the delta in use if `path` is the folder of a store.
 
-    With `start_of`, which says of a digest whether there is such a network, this counts as a start of a
+    With `start_of`, which says of a delta whether its network is there, this counts as a start of a
     delta on trial. Raises InputError.
     """
     return open_placed(path, start_of)[0]
 
 
-def open_placed(path: str, start_of: Callable[[str], bool] | None = None):
+def open_placed(path: str, start_of: Callable[..., bool] | None = None):
     """The delta as `open_delta` gives it, and how far its store is, None for a file.
 
     What is made of the delta is committed to the store only at this place.
