@@ -1,5 +1,6 @@
 """Two networks side by side on the command line: what is watched, trained again, exported and refused."""
 
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -10,6 +11,8 @@ from commandline import tt
 from toyfiles import write_images, write_network
 from watching import CLASSES, photos
 
+import tinytrain
+from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands import watch
 from tinytrain.cli.main import parser_of
 from tinytrain.network.file import save_network
@@ -106,4 +109,8 @@ def test_a_network_file_which_holds_one_network_is_refused(made, tmp_path, capsy
 def test_what_takes_one_network_names_those_that_it_could_take(made, capsys, words):
     networks = f"{made / 'toy.safetensors'}+{made / 'second.safetensors'}"
     assert tt(words[0], made / "photos", *words[1:], "--backbone", networks) == 2
-    assert "takes one network, toy+second has 2; name one of them: toy or second" in capsys.readouterr().err
+    said = "takes one network, toy+second has 2; name one of them: toy or second"
+    assert said in capsys.readouterr().err
+    if call := {"emit": tinytrain.emit, "plan": tinytrain.make_plan}.get(words[0]):
+        with pytest.raises(UsageError, match=re.escape(said)):
+            call(networks, made / "photos", *words[2:])

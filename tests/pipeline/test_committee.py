@@ -92,6 +92,13 @@ def test_members_take_turns_in_the_memory_and_their_macs_add_up(report):
     assert facts["selection"][-1]["layer"] == len(facts["layers"]) - 1
 
 
+def test_modules_have_numbers_behind_the_layers_of_all_members():
+    facts = adapt(PAIR, EPISODE, Budget(2**23, 10.0), "tinytl", force=True).to_json()
+    numbers = [row["layer"] for row in facts["selection"]]
+    added = [row["layer"] for row in facts["selection"] if ".lite." in row["name"]]
+    assert len(set(numbers)) == len(numbers) and min(added) >= len(facts["layers"])
+
+
 def test_a_page_says_which_network_is_where(report):
     page = render_html(report.to_json())
     first, second = (f"4 of {member.name}" for member in PAIR.members)

@@ -8,6 +8,7 @@ from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.decoding import decoded
 from tinytrain.episode.episode import Episode
 from tinytrain.episode.input_facts import skipped_lines
+from tinytrain.network.committee import alone
 from tinytrain.network.network import Network
 from tinytrain.pipeline import check as checking
 from tinytrain.pipeline.planned import Planned, planned
@@ -33,7 +34,9 @@ def make_plan(
     """
     if isinstance(policy, Plan):
         raise wrong_type("policy", policy, "what a plan is to be made by: the name of a policy, or a Policy")
-    return planned(*open_task(network, episode, budget, policy, seed, device, head), seed)
+    opened, planner = open_task(network, episode, budget, policy, seed, device, head)
+    alone(planner.network, "a plan")
+    return planned(opened, planner, seed)
 
 
 def check(

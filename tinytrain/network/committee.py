@@ -76,6 +76,17 @@ def members_of(network: Network | Committee) -> tuple[Network, ...]:
     return network.members if isinstance(network, Committee) else (network,)
 
 
+def layer_numbers(network: Network | Committee) -> list[list[int]]:
+    """Of each member the numbers of `all_layers`: those of modules are behind the layers of all members."""
+    members, found = members_of(network), []
+    first, behind = 0, sum(len(member.layers) for member in members)
+    for member in members:
+        layers, modules = len(member.layers), len(member.all_layers) - len(member.layers)
+        found.append([*range(first, first + layers), *range(behind, behind + modules)])
+        first, behind = first + layers, behind + modules
+    return found
+
+
 def alone(network: Network | Committee, what: str) -> Network:
     """`network`, unless it is a committee. Raises UsageError ``unsupported``: `what` takes one network."""
     if isinstance(network, Committee):

@@ -7,7 +7,7 @@ from tinytrain.base.answer import with_old_keys
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode
 from tinytrain.guard.guard import Verdict
-from tinytrain.network.committee import Committee
+from tinytrain.network.committee import Committee, layer_numbers
 from tinytrain.plan.plan import Plan
 from tinytrain.plan.scores import Scores
 from tinytrain.report import content
@@ -47,11 +47,10 @@ class CommitteeReport(Report):
         parts = [member._lasting() for member in self.members]
         stages = _merged([part["macs"]["stages"] for part in parts], sum)
         stages["heads"] += self.head[1]
-        selection, layers = [], 0
-        for part, member in zip(parts, self.members, strict=True):
+        selection = []
+        for part, member, numbers in zip(parts, self.members, layer_numbers(self.network), strict=True):
             if member.delta.slices:
-                selection += [row | {"layer": row["layer"] + layers} for row in part["selection"]]
-            layers += len(member.network.layers)
+                selection += [row | {"layer": numbers[row["layer"]]} for row in part["selection"]]
         largest = max(parts, key=lambda part: part["memory"]["arena"])
         return {
             **largest,

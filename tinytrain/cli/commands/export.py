@@ -74,12 +74,10 @@ def _delta(arguments, delta) -> None:
 
 def _facts(arguments, network, delta) -> dict:
     from tinytrain.delta.delta import apply
-    from tinytrain.network.committee import members_of
+    from tinytrain.network.committee import layer_numbers
 
-    changed, layers = set(), 0  # as a report counts them: those of members one after another
-    for member, part in zip(members_of(network), delta.parts, strict=True):
-        changed |= {layers + s.layer for s in part.slices}
-        layers += len(member.layers)
+    parts = zip(layer_numbers(network), delta.parts, strict=True)
+    changed = {numbers[s.layer] for numbers, part in parts for s in part.slices}
     return {
         "out": arguments.out,
         "bytes": os.path.getsize(arguments.out),
