@@ -101,8 +101,8 @@ def test_modules_have_numbers_behind_the_layers_of_all_members():
 
 def test_a_page_says_which_network_is_where(report):
     page = render_html(report.to_json())
-    first, second = (f"4 of {member.name}" for member in PAIR.members)
-    assert f"it begins anew with each: steps {first}, then {second}." in page
+    first, second = (f"4 steps of {member.name}" for member in PAIR.members)
+    assert f"it begins anew with each: {first}, then {second}." in page
     assert f"The networks are side by side: {FIRST.name}, then {SECOND.name}." in page
     assert page.count("The networks take turns in them; drawn is ") == 1
 

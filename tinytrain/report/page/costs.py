@@ -89,8 +89,10 @@ def loss_section(facts: dict) -> str:
     losses: Sequence[float | None] = facts["losses"]
     words = "Mean loss of the images of a step. It should fall."
     if members := facts.get("members"):
-        steps = ", then ".join(f"{row['steps']} of {row['backbone']}" for row in members if row["steps"])
-        words += f" The networks were trained one after another, so it begins anew with each: steps {steps}."
+        steps = ", then ".join(
+            f"{row['steps']} steps of {row['backbone']}" for row in members if row["steps"]
+        )
+        words += f" The networks were trained one after another, so it begins anew with each: {steps}."
     finite = [loss for loss in losses if loss is not None]
     parts = []
     if len(finite) < len(losses):
