@@ -134,7 +134,8 @@ def _held_out_text(facts: dict, estimate: dict, interval: str) -> str:
     text += f"{interval}" if right == expected else f", about {expected} expected on new images{interval}"
     kept, withheld = facts["guard"]["kept"], accuracy["withheld"]
     if kept == "adapted":
-        return f"{text}, {accuracy['before']:.0%} before training"
+        head, as_it_was = (f"{accuracy[when]:.0%}" for when in ("before", "before_cosine"))
+        return f"{text}; {head} with a new head alone, {as_it_was} as it was"
     text += ", without training" if kept == "cosine" else ""
     return text if withheld is None else f"{text}, {withheld:.0%} with the training"
 
@@ -179,8 +180,11 @@ def _suspicious(facts: dict) -> Item | None:
     doubles = sorted(facts["duplicates"], key=lambda d: d["where"] == "one class")
     counts = []
     if suspects:
-        n = facts["episode"]["n_support"]
-        counts.append(f"{len(suspects)} of {n:,} images ({how_often_wrong(len(suspects), n)})")
+        n, gain = facts["episode"]["n_support"], facts["accuracy"]["difference"]
+        # Labels that training proves right on other images are seldom wrong, however alike classes looked.
+        proved = gain is not None and gain[0] > 0 and facts["guard"]["kept"] == "adapted"
+        how = "before training, which tells them apart" if proved else how_often_wrong(len(suspects), n)
+        counts.append(f"{len(suspects)} of {n:,} images ({how})")
     if doubles:
         counts.append(count_of(len(doubles), "duplicate"))
     worse = sum(d["where"] != "one class" for d in doubles)
