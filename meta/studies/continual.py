@@ -45,8 +45,8 @@ from tinytrain.meta.studies.study import (
     task_options,
 )
 from tinytrain.pipeline.add_classes import add_classes
-from tinytrain.pipeline.check import embed
 from tinytrain.pipeline.continual import continued_episode, continued_policy
+from tinytrain.pipeline.networks import embed
 from tinytrain.runtime.device import Device
 from tinytrain.runtime.predict import Predictor
 

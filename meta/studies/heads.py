@@ -52,7 +52,7 @@ from tinytrain.meta.studies.study import (
     task_options,
     values_of,
 )
-from tinytrain.pipeline.check import embed
+from tinytrain.pipeline.networks import embed
 from tinytrain.runtime.device import Device
 
 DOMAINS = "pacs_photo,caltech101,tiny_imagenet200,fsdd_logmel,signs,leaves,glyphs"

@@ -30,7 +30,7 @@ from tinytrain.meta.studies.study import (
     task_options,
 )
 from tinytrain.network.network import Network
-from tinytrain.pipeline.check import embed
+from tinytrain.pipeline.networks import embed
 from tinytrain.runtime.calibrate import calibrated_network
 from tinytrain.runtime.device import Device
 from tinytrain.runtime.embedder import Embedder

@@ -10,7 +10,7 @@ from tinytrain.datasets.corruptions import CORRUPTIONS, blurred, darkened, noisy
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.episode.episode import Images
 from tinytrain.meta.studies.heads import indices
-from tinytrain.pipeline.check import embed
+from tinytrain.pipeline.networks import embed
 from tinytrain.runtime.device import Device
 
 CLEAN = "clean"

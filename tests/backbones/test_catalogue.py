@@ -16,6 +16,7 @@ import pytest
 from published import published_file
 from toycheckpoint import archive, checkpoint, legacy_file, lite_state
 from toyfiles import write_network
+from toynets import toy
 from toyserver import toy_server
 
 from tinytrain.backbones import catalogue as zoo
@@ -26,6 +27,7 @@ from tinytrain.base.cache_folder import cache_folder
 from tinytrain.base.errors import InputError
 from tinytrain.cli.main import main
 from tinytrain.network.file import load_network, save_network
+from tinytrain.network.input_spec import InputSpec
 
 NAMES = [row.name for row in zoo.PUBLISHED if row.name not in zoo.PACKAGES]
 
@@ -75,7 +77,9 @@ def test_the_list_names_every_backbone_and_its_state(capsys, cache, made):
     assert main(["backbones"]) == 0
     lines = capsys.readouterr().out.splitlines()
     names = [next(word for word in line.split() if word not in zoo.TIERS) for line in lines[1:] if line]
-    assert names[: len(zoo.BACKBONES)] == list(zoo.BACKBONES) and lines[len(zoo.BACKBONES) + 1] == ""
+    several = [tier.backbone for name, tier in zoo.TIERS.items() if len(zoo.parts_of(name)) > 1]
+    listed = [*zoo.BACKBONES, *several]
+    assert several and names[: len(listed)] == listed and lines[len(listed) + 1] == ""
     assert "22.45 M" in lines[4] and "MIT" in lines[4] and "-" in lines[4].split()
     assert main(["backbones", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["backbones"]}
@@ -166,7 +170,11 @@ def test_without_the_package_or_without_pip_the_remedy_is_a_file(wheel, capsys, 
 
 def test_tiers_are_names_of_networks(capsys, cache):
     assert load_backbone("small").digest == load_backbone(zoo.SHIPPED.name).digest
-    assert {zoo.named(tier).name for tier in zoo.TIERS} == {t.backbone for t in zoo.TIERS.values()}
+    for name, tier in zoo.TIERS.items():
+        if len(zoo.parts_of(name)) > 1:
+            assert set(zoo.parts_of(name)) < zoo.TIERS.keys() and zoo.usual_budget(name) == tier.budget
+        else:
+            assert zoo.named(name).name == tier.backbone
     for tier in ("medium", "large"):
         assert main(["info", tier]) == 3
         name = zoo.TIERS[tier].backbone
@@ -178,7 +186,8 @@ def test_tiers_are_names_of_networks(capsys, cache):
 
 def test_the_list_says_what_a_tier_costs_and_compares_no_accuracies_of_different_episodes(capsys, cache):
     assert main(["backbones", "--json"]) == 0
-    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["backbones"]}
+    listed = json.loads(capsys.readouterr().out)
+    rows = {row["name"]: row for row in (*listed["backbones"], *listed["side_by_side"])}
     for name, tier in zoo.TIERS.items():
         row = rows[tier.backbone]
         assert (row["tier"], row["budget"]) == (name, tier.budget) and "accuracy" not in row
@@ -187,6 +196,22 @@ def test_the_list_says_what_a_tier_costs_and_compares_no_accuracies_of_different
     assert main(["backbones"]) == 0
     line = next(row for row in capsys.readouterr().out.splitlines() if row.startswith("large"))
     assert "118.80 M" in line and "4MB" in line and "%" not in line
+
+
+def test_a_tier_of_two_networks_opens_both_and_its_published_one_is_fetched(server, capsys, cache, made):
+    assert main(["info", "duo"]) == 3
+    assert "mcunet-5fps is not on this machine yet" in capsys.readouterr().err
+    server.answer = lambda handler: handler.send(made)
+    assert main(["backbones", "get", "duo"]) == 0 and kept(cache) == ["mcunet-5fps.safetensors"]
+    network = replace(toy(spec=InputSpec((128, 128, 3))), name="mcunet-5fps")
+    save_network(network, cache / "mcunet-5fps.safetensors")
+    members = load_backbone("duo").members
+    assert [m.digest for m in members] == [load_backbone(name).digest for name in ("small", "medium")]
+    capsys.readouterr()
+    assert main(["info", "duo"]) == 2 and "info takes one network" in capsys.readouterr().err
+    assert main(["backbones"]) == 0
+    line = next(row for row in capsys.readouterr().out.splitlines() if row.startswith("duo"))
+    assert line.split()[1:3] == ["small+medium", "here"]
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from tinytrain.cli.commands.check import render
 from tinytrain.cli.main import main
 from tinytrain.guard.suspects import Suspect
 from tinytrain.pipeline.check import check
+from tinytrain.pipeline.networks import Compared
 from tinytrain.pipeline.toy import toy_episode, toy_network
 
 CLASSES = ("ant", "bee", "cat")
@@ -138,6 +139,29 @@ def test_text_stays_short_whatever_was_found():
     assert "a.jpg = b.jpg (one label is wrong)" in text
     everything = " ".join(render(found, verbose=True).split())
     assert everything.count("looks like b") == 50 and everything.count("a.jpg = b.jpg") == 30
+
+
+def test_other_networks_take_two_lines_and_nothing_is_said_of_none():
+    found = check(toy_network(), toy_episode(5, 6, 0))
+    assert "networks" not in render(found)
+    names = ("net", "tinytrain-small-2", "mcunet-5fps")
+    rows = [
+        Compared(("net",), 0.7, 0.0, 0.05, 1.0),
+        Compared(names[1:], 0.8, 0.1, 0.05, 2.0),
+        Compared(names[1:2], 0.75, 0.05, 0.05, 1.1),
+        Compared(names, 0.79, 0.09, 0.05, 3.0),
+    ]
+    rows += [Compared((*names[:1], name), 0.7, 0.0, 0.05, 2.0) for name in names[1:]]
+    found = replace(found, networks=tuple(rows))
+    lines = render(found).splitlines()
+    assert len(lines) <= 14 and max(map(len, lines)) <= 100
+    text = " ".join(render(found).split())
+    best = "small+medium: +10 points (95 % interval +0 to +20) in 2.0 times the time"
+    other = "net+small+medium: +9 points (95 % interval -1 to +19) in 3.0 times the time"
+    assert text.endswith(f"networks --backbone auto would take {best}; {other}")
+    rows[0], rows[2] = replace(rows[2], gain=0), rows[0]
+    text = " ".join(render(replace(found, networks=tuple(rows[:1] + rows[2:]))).split())
+    assert "--backbone auto would take small as well; net+small+medium: +9" in text
 
 
 @pytest.mark.parametrize(

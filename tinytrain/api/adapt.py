@@ -43,7 +43,8 @@ def adapt(
 
     `network` is a name that ``tinytrain backbones`` lists, the path of a network file, a `Network`, or None
     for the one that comes with the package. Several of these, joined by "+" or in a `Committee`, are adapted
-    one after another in the same bytes, and one head sees the embeddings of all. `episode` is the path of a
+    one after another in the same bytes, and one head sees the embeddings of all; "auto": those of the tiers
+    that are here, suit the images and fit the budget. `episode` is the path of a
     folder with a folder of images per class, an `Episode`, or a `Dataset`, all of whose images are used.
     `budget` is a `Budget` or the bytes of its memory, ``"1MB"`` or ``1_000_000``; None is 1 MB, and 4 MB for
     the large network if it is given by its name.

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral
 
-from tinytrain.backbones.catalogue import SHIPPED, usual_budget
+from tinytrain.backbones.catalogue import AUTO, SHIPPED, usual_budget
 from tinytrain.backbones.load import backbone_of, load_backbone
-from tinytrain.base.errors import InputError
+from tinytrain.base.errors import BudgetError, InputError, UsageError
 from tinytrain.base.progress import Progress, silent
 from tinytrain.base.units import parse_bytes
 from tinytrain.datasets.dataset import Dataset, Provenance
@@ -19,6 +20,7 @@ from tinytrain.delta.file import load_delta
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
+from tinytrain.pipeline.networks import choices
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.plan import Plan
 from tinytrain.planner.committee import CommitteePlanner, planner_for
@@ -96,15 +98,36 @@ def open_task(
     if isinstance(policy, Planner | CommitteePlanner):
         planner, drawn = policy, open_episode(episode, seed, policy.asked)
     else:
-        policy, backbone = open_policy(policy, head), open_network(network)
+        policy = open_policy(policy, head)
+        drawn = open_episode(episode, seed, policy)
+        if network == AUTO:
+            network, drawn = chosen_network(drawn, budget, policy, seed, device)
+        backbone = open_network(network)
         # A plan brings its own budget.
         limits = None if budget is None and isinstance(policy, Plan) else open_budget(budget, network)
-        drawn = open_episode(episode, seed, policy)
         planner = planner_for(backbone, TaskShape.of(drawn.episode), policy, limits)
     planner.probe()
     progress = device.progress if device else silent
     opened = drawn.decoded(planner.network.input.shape, progress)
     return opened, planner.of(TaskShape.of(opened))
+
+
+def chosen_network(
+    drawn: Drawn, budget, policy: Policy | Plan, seed: int, device: Device | None
+) -> tuple[str, Drawn]:
+    """The name of the networks that suit the images and fit `budget`, and `drawn` with its images decoded.
+
+    `budget` is as in `tinytrain.adapt`; None lets every network that is here have what is usual for it.
+    """
+    small, device = load_backbone(SHIPPED.name), device or Device()
+    ready = Drawn(drawn.decoded(small.input.shape, device.progress), once=False)
+    memory = None if budget is None else open_budget(budget, None).memory
+    task = TaskShape.of(ready.episode)
+    for name in choices(small, ready.episode.support, memory, seed, device):
+        with suppress(BudgetError, UsageError):  # too large for it, or a policy or plan of one network
+            planner_for(load_backbone(name), task, policy, open_budget(budget, name)).probe()
+            return name, ready
+    return SHIPPED.name, ready
 
 
 def open_episode(value, seed: int = 0, policy: Policy | Plan | None = None) -> Drawn:

@@ -47,6 +47,8 @@ def check(
 ) -> checking.Check:
     """Whether labelled images are enough: expected accuracy, suspects, what five more per class would bring.
 
+    `networks` of the result are what other networks on this machine would make of them, alone and
+    side by side, and `auto` is which of these `adapt` takes for the network "auto".
     `network` is as in `adapt`. `images` is the path of a folder with a folder of images per class, a
     `Dataset`, or an `Episode`, whose queries are not looked at. Nothing is trained. Files that cannot be used
     are warned of and skipped. Raises InputError as `adapt` does.

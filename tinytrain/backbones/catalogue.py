@@ -47,7 +47,9 @@ class Backbone:
 
 @dataclass(frozen=True)
 class Tier:
-    """A network that is recommended, with the `budget` in bytes that its figures are of.
+    """What is recommended, with the `budget` in bytes that its figures are of.
+
+    `backbone` is the name of a network, or those of tiers side by side, joined by "+".
 
     `pc` are the seconds of ``tinytrain adapt --data leaves`` with it on two cores, the second time, and
     `pi` those that ``tinytrain simulate --data leaves --board raspberry-pi-zero-2w`` estimates. It has no
@@ -108,9 +110,27 @@ TIERS = {
     "small": Tier(SHIPPED.name, 1_000_000, 1.4, 21),
     "medium": Tier("mcunet-5fps", 1_000_000, 1.5, 22),
     "large": Tier("efficientnet-lite0", 4_000_000, 3.5, 150),
+    "duo": Tier("small+medium", 1_000_000, 2.9, 43),
+    "best": Tier("small+large", 4_000_000, 4.8, 170),
 }
 NAMES = (*TIERS, *BACKBONES)
 JOINS = "+"  # between the names of networks that look at an image side by side
+AUTO = "auto"  # the name of those that are chosen by the images
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """Paths and names of the networks that `name` puts side by side; of one network its own.
+
+    A file with a "+" in its name is itself.
+    """
+    row = TIERS.get(name)
+    joined = row.backbone if row and JOINS in row.backbone else name
+    return (joined,) if os.path.lexists(joined) else tuple(joined.split(JOINS))
+
+
+def is_here(name: str) -> bool:
+    """Whether all networks of the tier `name` are on this machine."""
+    return all(named(part).path.is_file() for part in parts_of(name))
 
 
 def tier_of(name: str) -> str:
@@ -124,17 +144,13 @@ def usual_budget(name: object) -> int:
     A network that no tier recommends has as much as the small one, as has what is no name. Members of a
     committee take turns, so it has what the largest of them has.
     """
-    small, parts = TIERS["small"], name.split(JOINS) if isinstance(name, str) else ()
+    parts = parts_of(name) if isinstance(name, str) else ()
+    small = TIERS["small"]
     return max((TIERS.get(tier_of(part), small).budget for part in parts), default=small.budget)
 
 
-def parts_of(path: str) -> list[str]:
-    """Paths and names of networks that are joined; a file with a "+" in its name is itself."""
-    return [path] if os.path.lexists(path) else path.split(JOINS)
-
-
 def named(name: str | None) -> Backbone | None:
-    """The row of `name`, which may be that of a tier; None if there is none."""
+    """The row of `name`, which may be that of a tier of one network; None if there is none."""
     return BACKBONES.get(TIERS[name].backbone if name in TIERS else name)
 
 

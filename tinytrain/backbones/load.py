@@ -8,9 +8,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tinytrain.backbones.catalogue import BACKBONES, JOINS, NAMES, SHIPPED, local_file, named, parts_of
+from tinytrain.backbones.catalogue import AUTO, BACKBONES, NAMES, SHIPPED, local_file, named, parts_of
 from tinytrain.backbones.remembered import recall, remember
-from tinytrain.base.errors import InputError
+from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.file_kinds import ROLES, refuse_other_kinds
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def open_backbone(path: str | None, alone: str | None = None) -> Network | Commi
     Raises UsageError ``unsupported`` for a committee if it is for what takes one network `alone`.
     """
     found = load_backbone(SHIPPED.name if path is None else path)
-    if alone and JOINS in (path or ""):
+    if alone and len(parts_of(path or "")) > 1:
         from tinytrain.network.committee import alone as one
 
         return one(found, alone)
@@ -97,14 +97,16 @@ def remember_backbone(path: str | os.PathLike | None, network: Network | Committ
     members = getattr(network, "members", None)
     if path is None or named(name := os.fspath(path)):
         return
-    for file, member in zip(name.split(JOINS), members, strict=True) if members else ((path, network),):
+    for file, member in zip(parts_of(name), members, strict=True) if members else ((path, network),):
         if not named(os.fspath(file)):
             remember(member.digest, file)
 
 
-def _no_backbone(name: str) -> InputError:
+def _no_backbone(name: str) -> InputError | UsageError:
     if os.path.isdir(name):
         return InputError("file-kind", f"{name} is a folder; {ROLES['backbone'][1]}")
+    if name == AUTO:
+        return UsageError("unsupported", "auto chooses by the images of an adaptation; name a network here")
     closest = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.5)
     hint = f"did you mean {closest[0]}? " if closest else ""
     return InputError(

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -14,17 +13,14 @@ from tinytrain.guard.estimate import Estimate, LeftOut, cross_validated, folded,
 from tinytrain.guard.suspects import MISLABELLED, Suspect, find_suspects
 from tinytrain.heads.leave_one_out import COLUMNS, LIKE, margins, measure, recognised
 from tinytrain.heads.repeats import Repeats, Sketches, feigned
-from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
 from tinytrain.pipeline.learning_curve import LEAST, Gain, expected_gain
+from tinytrain.pipeline.networks import Compared, compared, embed, installed, preferred, tiers_in
 from tinytrain.report import Report
 from tinytrain.runtime.device import Device
-from tinytrain.runtime.embedder import Embedder, embedder_of
 from tinytrain.runtime.schedule import dealt
-from tinytrain.runtime.thread_pool import Workers
 
 BATCH = 256  # embeddings that are compared with each other at once
-ROUND = 16  # images of each worker between two reports of progress
 FOLDS = 3  # of real adaptation
 
 
@@ -51,7 +47,8 @@ class Check:
     """What `check` found of images, so many `shots` of each of `classes`.
 
     `left_out` is what the estimate follows from. `confused` is None if no image looks like another class,
-    `gain` (of five more images per class) if a class has too few. `duplicates` are JSON values.
+    `gain` (of five more images per class) if a class has too few. `duplicates` are JSON values. `networks`
+    are all combinations of those that are here, the one in use first; none if no other is here.
     """
 
     classes: tuple[str, ...]
@@ -63,6 +60,12 @@ class Check:
     duplicates: tuple
     gain: Gain | None
     next_class: NextClass
+    networks: tuple[Compared, ...]
+
+    @property
+    def auto(self) -> str | None:
+        """What ``--backbone auto`` would take of `networks`; None if there are none."""
+        return preferred(self.networks, tiers_in(self.networks)) if self.networks else None
 
     def to_json(self) -> dict:
         """The result as JSON values."""
@@ -76,6 +79,8 @@ class Check:
             "repeated": self.left_out.repeated,
             "five_more": self.gain and self.gain.to_json(),
             "next_class": asdict(self.next_class),
+            "networks": [row.to_json() for row in self.networks],
+            "auto": self.auto,
         }
 
 
@@ -92,13 +97,13 @@ def check(network: Network, source, seed: int = 0, device: Device | None = None)
             "too-few-classes", "1 class given; how classes are told apart can be checked for 2 or more"
         )
     network.check_finite()
-    images, names = episode.support, episode.class_names
-    embeddings = embed(network, images, device or Device())
+    device, images, names = device or Device(), episode.support, episode.class_names
+    embeddings = embed(network, images, device)
     rows, repeats = left_out_rows(embeddings, images.labels)
     suspects = find_suspects(rows, images, names)
     mislabelled = [s.index for s in suspects if s.reason == MISLABELLED]
     found = left_out(margins(rows), mislabelled, images.labels, names, repeats)
-    single = np.flatnonzero(~repeats.copies)
+    single, others = np.flatnonzero(~repeats.copies), installed(network.input.shape)
     kept = np.setdiff1d(single, mislabelled)
     if np.bincount(images.labels[kept], minlength=len(names)).min() < LEAST:
         kept = single
@@ -112,6 +117,7 @@ def check(network: Network, source, seed: int = 0, device: Device | None = None)
         tuple(d.to_json() for d in episode.duplicates),
         expected_gain(embeddings[kept], images.labels[kept], seed=seed),
         _next_class(rows, images.labels, names),
+        compared(network, others, images.take(single), embeddings[single], seed, device),
     )
 
 
@@ -139,28 +145,6 @@ def with_adaptations(
             report = adapted(Episode(seen, held, episode.class_names, episode.may_flip))
             right += int((report.answers.after == held.labels).sum())
     return replace(found, estimate=folded(right, len(labels), folds, found.left_out))
-
-
-def embed(network: Network, images: Images, device: Device) -> np.ndarray:
-    """Embeddings (n, d) of length 1 of all images, several at once if the device has threads."""
-    hands = max(1, min(device.threads, len(images) // ROUND))
-    embedders = [embedder_of(network, backend=device.backend) for _ in range(hands)]
-    out = np.empty((len(images), network.embedding_size), np.float32)
-
-    def work(embedder: Embedder, chosen: np.ndarray) -> None:
-        out[chosen] = embedder.embed(images.take(chosen))
-
-    workers = Workers(hands - 1)
-    try:
-        with one_thread():
-            for first in range(0, len(images), ROUND * hands):
-                chosen = np.arange(first, min(first + ROUND * hands, len(images)))
-                parts = np.array_split(chosen, hands)
-                workers.run([partial(work, *pair) for pair in zip(embedders, parts, strict=True)])
-                device.progress("images compared", int(chosen[-1]) + 1, len(images), None)
-    finally:
-        workers.close()
-    return out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-6)
 
 
 def left_out_rows(embeddings: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, Repeats]:

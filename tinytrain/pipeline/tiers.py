@@ -28,11 +28,12 @@ def least_arena(network: Network, policy: Policy, task: TaskShape) -> int | None
 def fitting_tiers(without: str, policy: Policy, task: TaskShape, memory: int) -> Iterator[tuple[str, int]]:
     """Tiers, largest first, that work in `memory` bytes, with the bytes that they need.
 
-    Only networks on this machine can be asked; the one with the name `without` is not.
+    Only networks on this machine can be asked; the one with the name `without` is not, nor are two side by
+    side, which need more than each of them.
     """
     for tier in reversed(TIERS):
         row = named(tier)
-        if row.name == without or not row.path.is_file():
+        if not row or row.name == without or not row.path.is_file():
             continue
         least = least_arena(load_network(row.path), policy, task)
         if least is not None and least <= memory:

@@ -3,6 +3,7 @@
 import os
 from argparse import BooleanOptionalAction
 
+from tinytrain.backbones.catalogue import AUTO
 from tinytrain.backbones.load import open_backbone, remember_backbone
 from tinytrain.base.errors import AdaptationRefusedError, UsageError
 from tinytrain.cli.commands import episodes, going_on
@@ -30,6 +31,7 @@ EXAMPLES = """\
   tinytrain adapt --shots 5 --budget 1MB
   tinytrain adapt photos/ --backbone net.safetensors --out mine.safetensors
   tinytrain adapt photos/ --backbone net.safetensors --store state/
+  tinytrain adapt photos/ --backbone auto --out mine.safetensors
   tinytrain adapt photos/ --out mine.safetensors --force
   tinytrain adapt photos/ --shots 5 --budget 512kB --macs 30% --report mine.html
   tinytrain adapt --data gtsrb --way 5 --shots 5 --policy tinytrain_published --json
@@ -44,7 +46,7 @@ EXAMPLES = """\
 
 def add_arguments(parser) -> None:
     episodes.add_arguments(parser)
-    add_backbone(parser)
+    add_backbone(parser, "; auto: side by side what is here of small, medium and large and suits the images")
     add_threads(parser)
     episodes.add_seconds(parser)
     parser.add_argument(
@@ -127,13 +129,17 @@ def _renderer(path: str | None):
 def _adapted(arguments, policy, progress):
     """The report of an adaptation to what the options say, and its planner."""
     from tinytrain.api.adapt import adapt
+    from tinytrain.api.opening import chosen_network
     from tinytrain.runtime.device import Device
 
+    drawn = episodes.draw(arguments, policy)
+    device = Device(threads=arguments.threads, progress=progress)
+    if arguments.backbone == AUTO:
+        arguments.backbone, drawn = chosen_network(drawn, arguments.budget, policy, arguments.seed, device)
+        say(f"--backbone auto is {arguments.backbone}")
     network = open_backbone(arguments.backbone)
     remember_backbone(arguments.backbone, network)
-    drawn = episodes.draw(arguments, policy)
     planner = episodes.planner_of(arguments, network, policy, drawn)
-    device = Device(threads=arguments.threads, progress=progress)
     options = {"force": arguments.force, "train": arguments.train}
     report = adapt(network, drawn, None, planner, arguments.seed, device, **options)
     return report.with_warnings(*episodes.warnings(arguments, policy, report.episode)), planner

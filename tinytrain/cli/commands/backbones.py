@@ -9,14 +9,14 @@ GET = (
     "TINYTRAIN_MIRROR another address of the other networks."
 )
 NOTE = """\
-A tier is the network that is recommended in its size. PC: seconds of 'tinytrain adapt --data leaves' with
-this budget on two cores, the second time. Pi: what 'tinytrain simulate --data leaves' with the board
-raspberry-pi-zero-2w estimates for one core, uncalibrated."""
+A tier is what is recommended: a network, or two side by side, which take turns in the memory. PC: seconds
+of 'tinytrain adapt --data leaves' with this budget on two cores, the second time. Pi: what 'tinytrain simulate
+--data leaves' with the board raspberry-pi-zero-2w estimates for one core, uncalibrated; of two their sum."""
 COLUMNS = "{:<6}  {:<18}  {:<4} {:>9}  {:<7} {:>9} {:>6} {:>6} {:>5}  {}"
 TITLES = ("tier", "name", "here", "size", "input", "MACs", "budget", "PC", "Pi", "licence")
 DESCRIPTION = (
-    "List the backbones that --backbone accepts by name, and the tiers (small, medium, large) that are "
-    f"recommended.\nget: {GET}"
+    "List the backbones that --backbone accepts by name, and the tiers that are recommended: small, medium, "
+    f"large, and of two networks duo and best.\nget: {GET}"
 )
 GET_EXAMPLES = """\
   tinytrain backbones get large
@@ -43,11 +43,13 @@ def run(arguments) -> None:
 
 
 def _list(arguments) -> None:
-    from tinytrain.backbones.catalogue import BACKBONES
+    from tinytrain.backbones.catalogue import BACKBONES, TIERS, parts_of
 
     rows = [_facts(row) for row in BACKBONES.values()]
-    lines = [_line(row) for row in rows]
-    print_result({"backbones": rows}, "\n".join([COLUMNS.format(*TITLES), *lines, "", NOTE]), arguments.json)
+    several = [_side_by_side(tier) for tier in TIERS if len(parts_of(tier)) > 1]
+    lines = [_line(row) for row in (*rows, *several)]
+    result = {"backbones": rows, "side_by_side": several}
+    print_result(result, "\n".join([COLUMNS.format(*TITLES), *lines, "", NOTE]), arguments.json)
 
 
 def _facts(row) -> dict:
@@ -57,10 +59,11 @@ def _facts(row) -> dict:
     """
     from tinytrain.backbones.catalogue import TIERS, tier_of
 
-    here, tier = row.path.is_file(), TIERS.get(tier_of(row.name))
+    here, name = row.path.is_file(), tier_of(row.name)
+    tier = TIERS.get(name)
     return {
         "name": row.name,
-        "tier": tier_of(row.name) if tier else None,
+        "tier": name if tier else None,
         "kind": "published" if row.is_published else "shipped",
         "here": here,
         "path": str(row.path) if here else None,
@@ -70,16 +73,38 @@ def _facts(row) -> dict:
         "input_size": row.size,
         "macs": row.macs,
         "budget": tier and tier.budget,
-        "seconds": tier and {"pc": tier.pc, "raspberry-pi-zero-2w": tier.pi},
+        "seconds": tier and _seconds(tier),
         "licence": row.licence,
         "source": row.source,
     }
 
 
+def _side_by_side(name: str) -> dict:
+    """Such a tier for JSON: what is known of its networks together."""
+    from tinytrain.backbones.catalogue import TIERS, is_here, named, parts_of
+
+    tier, rows = TIERS[name], [named(part) for part in parts_of(name)]
+    return {
+        "name": tier.backbone,
+        "tier": name,
+        "here": is_here(name),
+        "input_size": rows[0].size,
+        "macs": sum(row.macs for row in rows),
+        "budget": tier.budget,
+        "seconds": _seconds(tier),
+        "licence": ", ".join(dict.fromkeys(row.licence for row in rows)),
+    }
+
+
+def _seconds(tier) -> dict:
+    return {"pc": tier.pc, "raspberry-pi-zero-2w": tier.pi}
+
+
 def _line(row: dict) -> str:
     from tinytrain.base.units import as_option, format_bytes, format_count
 
-    size, known = format_bytes(row["bytes"] or row["download_bytes"]), ("",) * 3
+    nbytes, known = row.get("bytes") or row.get("download_bytes"), ("",) * 3
+    size = format_bytes(nbytes) if nbytes else ""
     if row["tier"]:
         seconds = (f"{value:.{int(value < 10)}f} s" for value in row["seconds"].values())
         known = (as_option(row["budget"]), *seconds)
@@ -116,12 +141,15 @@ def _get(arguments) -> None:
 
 
 def _published(name: str):
-    """The row of a published backbone or tier. Raises UsageError ``unknown-name`` for another name."""
+    """The row of a published backbone or tier, of a tier of several networks that of the published one.
+
+    Raises UsageError ``unknown-name`` for another name.
+    """
     from difflib import get_close_matches
 
-    from tinytrain.backbones.catalogue import PUBLISHED, TIERS, named
+    from tinytrain.backbones.catalogue import PUBLISHED, TIERS, named, parts_of
 
-    row = named(name)
+    row = max(map(named, parts_of(name)), key=lambda row: bool(row and row.is_published))
     if row and row.is_published:
         return row
     if row:

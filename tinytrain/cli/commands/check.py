@@ -1,5 +1,6 @@
 """``tinytrain check``: whether images are enough, what is confused, and what more of them would bring."""
 
+from tinytrain.backbones.catalogue import JOINS
 from tinytrain.backbones.load import open_backbone
 from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands import episodes
@@ -16,7 +17,8 @@ from tinytrain.cli.commands.common import (
 DESCRIPTION = (
     "Show in seconds whether these images are enough: the accuracy to expect, which classes are confused, "
     "which images look mislabelled, what five more images per class would bring, and which class to "
-    "photograph next. Nothing is trained and nothing is written."
+    "photograph next; and what other networks on this machine would make of them. Nothing is trained and "
+    "nothing is written."
 )
 EXAMPLES = """\
   tinytrain check photos/
@@ -81,7 +83,10 @@ def run(arguments) -> None:
 
 
 def render(found, width: int = WIDTH, verbose: bool = False) -> str:
-    """What `check` found as text: an item for each question, in twelve lines unless `verbose`."""
+    """What `check` found as text: an item for each question, in twelve lines unless `verbose`.
+
+    Other networks take two lines more.
+    """
     from tinytrain.report.layout import Item, fitted
 
     judged = found.left_out.judged
@@ -93,8 +98,9 @@ def render(found, width: int = WIDTH, verbose: bool = False) -> str:
         _duplicates(found.duplicates, found.left_out.repeated),
         Item("enough", _gain(found.gain)),
         Item("next", _next_class(found)),
+        *([Item("networks", _networks(found.networks, found.auto))] if found.networks else []),
     ]
-    return "\n".join(fitted(items, width, None if verbose else LINES))
+    return "\n".join(fitted(items, width, None if verbose else LINES + 2 * bool(found.networks)))
 
 
 def _images(found) -> str:
@@ -155,6 +161,31 @@ def _gain(gain) -> str:
 
 def _enough(gain) -> str:
     return "no" if gain.low > 0 else "yes" if gain.gain < HARDLY else "perhaps"
+
+
+def _networks(rows, auto: str) -> str:
+    """What `--backbone auto` would take, and the best of the others."""
+    wanted = set(auto.split(JOINS))
+    first, *others = sorted(rows, key=lambda row: (set(row.networks) != wanted, -row.accuracy, row.times))
+    if first is rows[0]:
+        text = f"--backbone auto would take {_called(first)} as well"
+    else:
+        text = f"--backbone auto would take {_called(first)}: {_above(first)}"
+    best = next(row for row in others if row is not rows[0])
+    return f"{text}; {_called(best)}: {_above(best)}"
+
+
+def _above(row) -> str:
+    mid, low, high = (f"{100 * x:+.0f}" for x in (row.gain, *row.interval))
+    return f"{mid} points (95 % interval {low} to {high}) in {row.times:.1f} times the time"
+
+
+def _called(row) -> str:
+    """The tiers of the networks, or their names: what ``--backbone`` takes."""
+    from tinytrain.backbones.catalogue import tier_of
+    from tinytrain.report.layout import short
+
+    return JOINS.join(short(tier_of(name)) for name in row.networks)
 
 
 def _next_class(found) -> str:

@@ -37,12 +37,12 @@ def add_number(
     parser.add_argument(option, type=at_least(least), default=default, metavar=metavar, help=text)
 
 
-def add_backbone(parser) -> None:
+def add_backbone(parser, also: str = "") -> None:
     parser.add_argument(
         "--backbone",
         metavar="NET",
         help=f"{', '.join(TIERS)}, or another name listed by 'tinytrain backbones', or a network file"
-        f" (.safetensors) or published checkpoint (.pkl); default: {SHIPPED.name}",
+        f" (.safetensors) or published checkpoint (.pkl){also}; default: {SHIPPED.name}",
     )
 
 

@@ -49,7 +49,7 @@ def add_arguments(parser) -> None:
         "--budget",
         type=parse_bytes,
         metavar="SIZE",
-        help="working memory, such as 1MB or 512KiB; default: 1MB, with --backbone large 4MB",
+        help="working memory, such as 1MB or 512KiB; default: 1MB, with --backbone large or best 4MB",
     )
     parser.add_argument(
         "--macs", type=parse_fraction, metavar="FRACTION",
