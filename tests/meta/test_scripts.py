@@ -18,9 +18,12 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.int8_forward": ("--episodes", "load_backbone"),
     "studies.int8_training": ("--episodes", "load_backbone"),
     "studies.operations": ("--episodes", "load_backbone"),
+    "studies.kept": ("--tasks", "load_backbone"),
+    "studies.first_try": ("--episodes", "load_backbone"),
     "studies.seconds": ("--episodes", "load_backbone"),
     "studies.scaling": ("--repeats", "load_backbone"),
     "studies.start": ("--runs", "times_of"),
+    "studies.committees": ("--episodes", "load_backbone"),
     "studies.heads": ("--queries", "load_backbone"),
     "studies.strangers": ("--queries", "load_backbone"),
     "studies.normal": ("--episodes", "load_backbone"),
@@ -31,7 +34,8 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
 LISTS = (
     ("studies.budgets", "--way"), ("studies.budgets", "--shots"), ("studies.adaptation", "--threads"),
     ("studies.scaling", "--counts"), ("studies.heads", "--shots"), ("studies.normal", "--shots"),
-    ("studies.strangers", "--shots"), ("studies.continual", "--replay"), ("pytorch.speed", "--threads"),
+    ("studies.strangers", "--shots"), ("studies.continual", "--replay"), ("studies.committees", "--shots"),
+    ("pytorch.speed", "--threads"),
 )  # fmt: skip
 NEEDED = {"release": ["--work", "work"]}
 

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tinytrain.backbones.catalogue import AUTO, BACKBONES, NAMES, SHIPPED, local_file, named, parts_of
+from tinytrain.backbones.catalogue import AUTO, BACKBONES, JOINS, NAMES, SHIPPED, local_file, named, parts_of
 from tinytrain.backbones.remembered import recall, remember
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.file_kinds import ROLES, refuse_other_kinds

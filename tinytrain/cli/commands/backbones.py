@@ -10,8 +10,9 @@ GET = (
 )
 NOTE = """\
 A tier is what is recommended: a network, or two side by side, which take turns in the memory. PC: seconds
-of 'tinytrain adapt --data leaves' with this budget on two cores, the second time. Pi: what 'tinytrain simulate
---data leaves' with the board raspberry-pi-zero-2w estimates for one core, uncalibrated; of two their sum."""
+of 'tinytrain adapt --data leaves' with this budget on two cores, the second time. Pi: what 'tinytrain
+simulate --data leaves' with the board raspberry-pi-zero-2w estimates for one core, uncalibrated; of two
+their sum."""
 COLUMNS = "{:<6}  {:<18}  {:<4} {:>9}  {:<7} {:>9} {:>6} {:>6} {:>5}  {}"
 TITLES = ("tier", "name", "here", "size", "input", "MACs", "budget", "PC", "Pi", "licence")
 DESCRIPTION = (
