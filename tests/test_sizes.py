@@ -27,7 +27,8 @@ ROWS_OF_FILES = {
 # The parameters of `tinytrain.adapt` are options of the command line, most of which nobody gives.
 OPTIONS = {
     "tinytrain/api/adapt.py": 9,
-    **dict.fromkeys(("tinytrain/pipeline/adapt.py", "tinytrain/pipeline/committee.py"), 8),
+    "tinytrain/pipeline/adapt.py": 9,
+    **dict.fromkeys(("tinytrain/pipeline/second_look.py", "tinytrain/pipeline/committee.py"), 8),
 }
 ADAPT_LINES, ADAPT_IMPORTS = 45, 12
 

@@ -6,7 +6,7 @@ memory, in a pack or in files.
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -15,6 +15,7 @@ import numpy as np
 
 from tinytrain.base.class_names import MAX_CLASSES, MAX_NAMES, is_text, wrong_class_names
 from tinytrain.base.errors import InputError, one_line
+from tinytrain.base.random_streams import rng_for
 from tinytrain.episode import Size, shape_of
 from tinytrain.episode.decode import grey
 from tinytrain.episode.input_facts import Duplicate, Skipped
@@ -185,6 +186,24 @@ class FolderEpisode(Episode):
     """
 
     decides = True
+
+
+def folds(episode: Episode, seed: int, count: int) -> Iterator[Episode]:
+    """For each of `count` folds of the support an episode of the others, with the fold as its queries.
+
+    The images of each class are dealt to the folds by `seed`. Raises InputError where a class is all in one.
+    """
+    support, labels = episode.support, episode.support.labels
+    order = rng_for(seed, "folds").permutation(len(labels))
+    part = np.empty(len(labels), int)
+    for label in range(episode.n_way):
+        members = order[labels[order] == label]
+        part[members] = (np.arange(len(members)) + label) % count
+    for fold in range(count):
+        seen, held = (support.take(np.flatnonzero(chosen)) for chosen in (part != fold, part == fold))
+        if len(held):
+            # Not of the folder's type, in which what is held out decides what is kept.
+            yield Episode(seen, held, episode.class_names, episode.may_flip)
 
 
 def too_few_classes(given: int) -> InputError:

@@ -12,7 +12,7 @@ Everything here is a function of rows of evidence: nothing is trained, no query 
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
@@ -32,6 +32,9 @@ WORST_FRACTION = 0.1  # of the support images: those that fit their class worst
 # of images. Half of the median margin, if positive, is subtracted first: if most images are told apart well,
 # a few contradicting ones weigh more.
 LEAST_FIT, MEDIAN_FRACTION = -2.8, 0.5
+# Labels that look wrong hold if what is adapted to half of the images predicts at least so many more of the
+# others than cosine prototypes, which learn wrong labels least: in images, and as a fraction of all.
+LEAST_MORE, MORE_FRACTION = 3, 0.05
 LAST_FRACTION = 0.25  # of the steps: their mean loss is the final loss
 # The final loss may be above the first one by this fraction of what lies between that and the loss of a
 # guess, and by LEAST_RISE of the latter. The loss of an easy task is small from the first step on, and steps
@@ -65,6 +68,34 @@ class Reason:
 
     code: str
     text: str
+
+
+@dataclass(frozen=True)
+class Halves:
+    """How many of `n` images are predicted rightly from the other half of their class: by what was `adapted`
+    to that, and by `cosine` prototypes of it. `macs` is what it cost to find out.
+    """
+
+    n: int = 0
+    adapted: int = 0
+    cosine: int = 0
+    macs: int = 0
+
+    def __add__(self, other: "Halves") -> "Halves":
+        return Halves(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def hold(self, n_way: int) -> bool:
+        """Whether labels of `n_way` classes are right: images confirm what is learnt of others."""
+        more = self.adapted - self.cosine >= max(LEAST_MORE, MORE_FRACTION * self.n)
+        return more and wilson_interval(self.adapted, self.n)[0] > 1 / n_way
+
+    def added_to(self, verdict: "Verdict") -> "Verdict":
+        """The `verdict` with this evidence, also in the reason against labels if that stands."""
+        text = f"; cross-validated, training gets {self.adapted} of {self.n} right, prototypes {self.cosine}"
+        reasons = (replace(r, text=r.text + text) if r.code == "labels" else r for r in verdict.reasons)
+        shares = {"halves_adapted": self.adapted / self.n, "halves_cosine": self.cosine / self.n}
+        measures, macs = verdict.measures | shares, verdict.macs + self.macs
+        return replace(verdict, reasons=tuple(reasons), measures=measures, macs=macs)
 
 
 @dataclass(frozen=True)
@@ -102,10 +133,17 @@ class Verdict:
         }
 
 
-def judge(evidence: Evidence, images, class_names: tuple[str, ...], force: bool = False) -> Verdict:
+def judge(
+    evidence: Evidence,
+    images,
+    class_names: tuple[str, ...],
+    force: bool = False,
+    labels_hold: bool = False,
+) -> Verdict:
     """The verdict on an adaptation to the labelled support `images`; without training, on the head alone.
 
     `force` keeps what is adapted in spite of reasons; but a result with NaN or infinity is never kept.
+    `labels_hold`: labels are not a reason against it.
     """
     trained = bool(evidence.losses)
     measures = {
@@ -115,13 +153,15 @@ def judge(evidence: Evidence, images, class_names: tuple[str, ...], force: bool 
         "guessing": 1 / len(class_names),
         "left_out_before": left_out_accuracy(evidence.before),
         "left_out_after": None if evidence.after is None else left_out_accuracy(evidence.after),
+        "halves_adapted": None,
+        "halves_cosine": None,
     }
     wrong, found = _not_finite(evidence), [evidence.no_gain]
     forced = force and trained and not wrong
     if wrong:
         found = [wrong]
     elif trained:
-        labels = _labels(evidence.before, measures, images, class_names)
+        labels = None if labels_hold else _labels(evidence.before, measures, images, class_names)
         found = [_diverged(measures), labels, _left_out(evidence.before, measures)]
         wrong = labels or _no_better_than_guessing(measures)
     reasons = tuple(reason for reason in found if reason)

@@ -21,14 +21,15 @@ def adapt(
     device: Device | None = None,
     force: bool = False,
     train: bool | None = None,
+    labels_hold: bool = False,
 ) -> NetworkReport:
     """Adapt `network` to `episode` inside `budget`; the network itself is not changed.
 
     `policy` is a name, a `Policy`, or a `Plan`, which is obeyed and whose budget is the default one; or a
     `Planner` of these images, whose budget counts. `device` (default: this computer) is what it runs on.
-    The result is `report.delta`; ``report.to_json()`` is what the command line prints. `report.guard.kept`
-    says what it is: adapted, or for the network as it was a new head alone or cosine prototypes. `train`:
-    None trains unless that would not help. `force` trains, and keeps all that can be kept.
+    The result is `report.delta`; `report.guard.kept` says what it is: adapted, or for the network as it was a
+    new head alone or cosine prototypes. `train`: None trains unless that would not help. `force` trains, and
+    keeps all that can be kept. `labels_hold`: labels are right, even if they look wrong.
     Raises BudgetError if nothing fits, InputError for an unsuitable network, plan or images, UsageError for
     an unknown policy, AdaptationRefusedError if even the network as it is gives NaN or infinity.
     """
@@ -51,8 +52,7 @@ def adapt(
         run.predict(delta)
         evidence = Evidence(losses, plan.recipe.n_steps, run.is_finite, *run.leave_one_out(), why_not)
         # Last of all: what the verdict names takes memory that no plan knows of.
-        guard = judge(evidence, episode.support, episode.class_names, force)
-        guard = vetoed(guard, *run.right(), force)
-        delta, answers, guard = run.keep(delta, guard)
+        guard = judge(evidence, episode.support, episode.class_names, force, labels_hold)
+        delta, answers, guard = run.keep(delta, vetoed(guard, *run.right(), force))
         outcome = run.facts(), answers, delta, guard, (*warnings, *run.warnings())
     return NetworkReport(network, episode, plan, program, scores, *outcome).sealed()

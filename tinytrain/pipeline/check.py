@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from tinytrain.base.errors import InputError
-from tinytrain.base.random_streams import rng_for
 from tinytrain.episode.episode import Episode, Images
+from tinytrain.episode.episode import folds as divided
 from tinytrain.guard.estimate import Estimate, LeftOut, cross_validated, folded, left_out
 from tinytrain.guard.suspects import MISLABELLED, Suspect, find_suspects
 from tinytrain.heads.leave_one_out import COLUMNS, LIKE, margins, measure, recognised
@@ -132,19 +132,11 @@ def with_adaptations(
     if found.estimate.accuracy is None:
         return found
     episode = episode_of(source)
-    support, labels, right = episode.support, episode.support.labels, 0
-    order = rng_for(seed, "folds").permutation(len(labels))
-    part = np.empty(len(labels), int)
-    for label in range(episode.n_way):
-        members = order[labels[order] == label]
-        part[members] = (np.arange(len(members)) + label) % folds
-    for fold in range(folds):
-        seen, held = (support.take(np.flatnonzero(chosen)) for chosen in (part != fold, part == fold))
-        if len(held):
-            # Not of the folder's type, in which what is held out decides what is kept.
-            report = adapted(Episode(seen, held, episode.class_names, episode.may_flip))
-            right += int((report.answers.after == held.labels).sum())
-    return replace(found, estimate=folded(right, len(labels), folds, found.left_out))
+    right = sum(
+        int((adapted(fold).answers.after == fold.query.labels).sum())
+        for fold in divided(episode, seed, folds)
+    )
+    return replace(found, estimate=folded(right, len(episode.support), folds, found.left_out))
 
 
 def left_out_rows(embeddings: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, Repeats]:

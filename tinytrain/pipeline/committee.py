@@ -16,7 +16,7 @@ from tinytrain.heads.registry import find_head
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
-from tinytrain.pipeline import adapt as adapting
+from tinytrain.pipeline import second_look as adapting
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.plan import Plan
 from tinytrain.planner.committee import CommitteePlanner
@@ -42,7 +42,7 @@ def adapt(
     force: bool = False,
     train: bool | None = None,
 ) -> Report:
-    """Adapt `network` as `pipeline.adapt` does; of a committee its members one after another.
+    """Adapt `network` as `pipeline.second_look` does; of a committee its members one after another.
 
     Each member is adapted as it would be alone, whatever the others are; one whose training is not kept stays
     as it was. One head is fitted to the embeddings of all and judged like that of any adaptation. Arguments
@@ -152,7 +152,9 @@ def _verdict(
     steps, after = max(r.plan.recipe.n_steps for r in reports), fitting.rows_after if trained else None
     cost = macs(len(fitting.labels), len(fitting.room), episode.n_way, fitting.size)
     rows = fitting.rows, after, cost * (2 if trained else 1), fitting.repeats
-    found = judge(Evidence(losses, steps, finite, *rows), episode.support, episode.class_names, force)
+    # Of labels the members have judged, each by itself: one that was trained vouches for them.
+    given = Evidence(losses, steps, finite, *rows), episode.support, episode.class_names
+    found = judge(*given, force, labels_hold=True)
     if trained:
         return found
     refused = all(report.guard.refused for report in reports)

@@ -152,6 +152,14 @@ def _decision(facts: dict) -> Item:
 
 def kept_text(facts: dict) -> str:
     """What training brought on held-out images, and how sure that is; or why a head alone is kept."""
+    adapted, cosine = (facts["guard"]["measures"].get(f"halves_{name}") for name in ("adapted", "cosine"))
+    if adapted is None or not facts["guard"]["accepted"]:
+        return _kept_text(facts)
+    points = count_of(round(100 * (adapted - cosine)), "point")
+    return f"{_kept_text(facts)}; labels hold: cross-validated, training gains {points} over prototypes"
+
+
+def _kept_text(facts: dict) -> str:
     reasons = facts["guard"]["reasons"]
     if facts["guard"]["kept"] == "head":
         if not reasons:

@@ -1,0 +1,153 @@
+"""Labels that look wrong: that training which holds for other images speaks for them, and what that takes."""
+
+import json
+import weakref
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases import each
+
+from tinytrain.delta.file import encode_delta
+from tinytrain.guard.guard import Halves
+from tinytrain.pipeline.adapt import adapt as once
+from tinytrain.pipeline.second_look import adapt
+from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.plan.budget import Budget
+from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.policies.common import Policy
+from tinytrain.report.text import render_text
+from tinytrain.runtime.device import Device
+
+BIG, TRAINED = Budget(memory=2**22), 6
+WAY = 12  # so many classes that the toy network tells them apart poorly
+
+
+def policy() -> Policy:
+    def recipe(network, *_):
+        layers = range(TRAINED, len(network.layers))
+        updates = tuple(Update(i, tuple(range(network.layers[i].cout)), bias=True) for i in layers)
+        rates = ((0.1, 0.1),) * len(updates)
+        return Recipe("test", updates, rates, "sgd", "constant", steps=12, head="lda", views=3)
+
+    return Policy("test", recipe, "none", macs_limited=False)
+
+
+def bare(report) -> bytes:
+    """Every byte of a delta but its report."""
+    return encode_delta(replace(report.delta, report={}))
+
+
+class Counting(Device):
+    """One thread; counts its arenas, and for each of them how many others lived beside it as it was made."""
+
+    def __init__(self):
+        super().__init__(threads=1)
+        self.arenas, self.beside, self.stages = [], [], []
+        self.progress = lambda stage, *_: self.stages.append(stage)
+
+    def memory(self, program):
+        found = super().memory(program)
+        self.beside.append(sum(ref() is not None for ref in self.arenas))
+        self.arenas.append(weakref.ref(found[1]._map))
+        return found
+
+
+def doubtful(shuffled: bool = False, shots: int = 4, queries: int = 4):
+    episode = toy_episode(WAY, shots, queries)
+    labels = episode.support.labels
+    if shuffled:
+        labels = np.random.default_rng(0).permutation(labels)
+    return replace(episode, support=replace(episode.support, labels=labels))
+
+
+def words(report) -> str:
+    return " ".join(str(report).split())
+
+
+@pytest.fixture(scope="module")
+def kept():
+    device = Counting()
+    return adapt(toy_network(), doubtful(), BIG, policy(), device=device), device
+
+
+@pytest.fixture(scope="module")
+def refused():
+    device = Counting()
+    return adapt(toy_network(), doubtful(shuffled=True), BIG, policy(), device=device), device
+
+
+def test_right_labels_that_look_wrong_are_kept_if_training_holds_for_other_images(kept):
+    report, first = kept[0], once(toy_network(), doubtful(), BIG, policy())
+    assert first.guard.refused and [reason.code for reason in first.guard.reasons] == ["labels"]
+    assert report.guard.kept == "adapted" and report.guard.reasons == () and not report.guard.forced
+    assert bare(report) == bare(once(toy_network(), doubtful(), BIG, policy(), force=True))
+    assert report.guard.measures["label_fit"] == first.guard.measures["label_fit"]
+
+
+def test_the_answer_says_that_labels_hold_and_by_how_much(kept):
+    report = kept[0]
+    measures = json.loads(json.dumps(report.to_json(), allow_nan=False))["guard"]["measures"]
+    gain = round(100 * (measures["halves_adapted"] - measures["halves_cosine"]))
+    said = f"labels hold: cross-validated, training gains {gain} points over prototypes"
+    assert gain > 5 and said in words(report)
+    assert said in " ".join(render_text(report.to_json()).split())
+    assert report.delta.report["guard"]["measures"] == measures
+
+
+def test_shuffled_labels_are_refused_with_what_other_images_say(refused):
+    report = refused[0]
+    first = once(toy_network(), report.episode, BIG, policy())
+    assert report.guard.refused and bare(report) == bare(first)
+    assert [r.code for r in report.guard.reasons] == [r.code for r in first.guard.reasons]
+    n, measures = len(report.episode.support), report.guard.measures
+    right = (round(n * measures[f"halves_{name}"]) for name in ("adapted", "cosine"))
+    assert "cross-validated, training gets {} of {} right, prototypes {}".format(
+        *np.insert(list(right), 1, n)
+    ) in words(report)
+    assert report.delta.report["guard"] == report.guard.to_json()
+
+
+def test_halves_are_adapted_to_one_after_another_and_no_arena_of_a_half_is_beside_another(kept, refused):
+    """Beside halves lies the result of the first adaptation, in the pages that are left of its arena."""
+    assert kept[1].beside == [0, 1, 1, 0] and refused[1].beside == [0, 1, 1]
+    starts = [a for a, b in zip(kept[1].stages, ["", *kept[1].stages], strict=False) if a != b]
+    assert starts.count("training") == 4
+
+
+def test_what_the_second_look_costs_is_in_the_report(kept, refused):
+    for report, runs in ((kept[0], 3), (refused[0], 2)):
+        facts = report.to_json()
+        assert facts["seconds"]["cross-validation"] > 0
+        assert facts["guard"]["macs"] > (runs - 1) / 2 * facts["macs"]["stages"]["training"]
+
+
+@each(
+    "how",
+    [{"force": True}, {"train": False}, {"budget": replace(BIG, seconds=600)}, {"shots": 2}, {"replay": 2}],
+)
+def test_there_is_no_second_look_where_none_is_asked_for_or_none_can_be_had(how):
+    how = {"budget": BIG, "shots": 4, "replay": 0} | how
+    episode = replace(doubtful(True, how.pop("shots"), 0), replay=how.pop("replay"))
+    report = adapt(toy_network(), episode, policy=policy(), **how)
+    assert report.guard.measures["halves_adapted"] is None and "cross-validation" not in report.ran.seconds
+    assert report.guard.refused == ("force" not in how and "train" not in how)
+
+
+def test_a_plan_is_obeyed_without_a_second_look():
+    plan = once(toy_network(), doubtful(), BIG, policy()).plan
+    assert adapt(toy_network(), doubtful(), policy=plan).guard.measures["halves_adapted"] is None
+
+
+@each(
+    "halves, hold",
+    [
+        (Halves(40, 23, 20), True),
+        (Halves(40, 22, 20), False),  # too few images more
+        (Halves(100, 55, 50), True),
+        (Halves(100, 54, 50), False),  # too small a fraction more
+        (Halves(40, 14, 8), False),  # no better than guessing, as far as 40 images say
+    ],
+)
+def test_labels_of_four_classes_hold_if_training_is_clearly_better_than_prototypes_and_guessing(halves, hold):
+    assert halves.hold(4) is hold
