@@ -95,7 +95,8 @@ def run_job(network, dataset: Dataset, args, labels: str, task: int) -> dict:
         "candidates": dict(zip(("adapted", "head", "cosine"), right.mean(axis=1).tolist(), strict=True)),
         "result": float(result.mean()), "fair": fair(right, result),
         "error": float(difference.std() / math.sqrt(len(truth))), "named": facts["accuracy"]["named"],
-        "measures": trained.guard.measures, "losses": [round(float(x), 4) for x in trained.ran.losses],
+        "measures": trained.guard.measures | {k: x for k, x in guard.measures.items() if x is not None},
+        "losses": [round(float(x), 4) for x in trained.ran.losses],
         "similarity": facts["similarity"], "suspects": len(guard.suspects),
         "seconds": facts["seconds"]["total"],
     }  # fmt: skip

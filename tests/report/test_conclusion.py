@@ -35,7 +35,7 @@ def report(**more) -> dict:
 def guard(kept: str, *reasons: str, suspects=(), code: str = "labels") -> dict:
     facts = {"accepted": kept != "cosine", "kept": kept, "forced": kept == "adapted" and bool(reasons)}
     texts = [{"code": code, "text": text} for text in reasons]
-    return facts | {"reasons": texts, "suspects": list(suspects)}
+    return facts | {"reasons": texts, "suspects": list(suspects), "measures": {}}
 
 
 def suspect(k: int, name: str = "apple/a{}.jpg", like: str = "pear", given: str = "apple") -> dict:
@@ -91,6 +91,20 @@ next        tinytrain predict fruit.safetensors new.jpg
 accuracy    about 78% expected on new images (95 % interval 61% to 90%), cross-validated on 25
             images in 5 folds before training; --queries 3 would measure it
 kept        the adaptation; nothing speaks against it
+written     fruit.safetensors (216.3 kB), report r.html
+next        tinytrain predict fruit.safetensors new.jpg
+""",
+    ),
+    "labels that hold": (
+        report(
+            guard=guard("adapted") | {"measures": {"halves_adapted": 0.75, "halves_cosine": 0.5}},
+            accuracy=NOT_JUDGED,
+            estimate=estimate(accuracy=None, low=None, high=None, method="unknown", n=2, why="it is"),
+        ),
+        """\
+accuracy    unknown: it is
+kept        the adaptation; nothing speaks against it; labels hold: cross-validated, training gains
+            25 points over prototypes
 written     fruit.safetensors (216.3 kB), report r.html
 next        tinytrain predict fruit.safetensors new.jpg
 """,

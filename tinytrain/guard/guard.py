@@ -34,7 +34,7 @@ WORST_FRACTION = 0.1  # of the support images: those that fit their class worst
 LEAST_FIT, MEDIAN_FRACTION = -2.8, 0.5
 # Labels that look wrong hold if what is adapted to half of the images predicts at least so many more of the
 # others than cosine prototypes, which learn wrong labels least: in images, and as a fraction of all.
-LEAST_MORE, MORE_FRACTION = 3, 0.05
+LEAST_MORE, MORE_FRACTION = 3, 0.07
 LAST_FRACTION = 0.25  # of the steps: their mean loss is the final loss
 # The final loss may be above the first one by this fraction of what lies between that and the loss of a
 # guess, and by LEAST_RISE of the latter. The loss of an easy task is small from the first step on, and steps

@@ -41,7 +41,7 @@ def adapt(
     report = adapting.adapt(network, episode, *given, force, train)
     if not _is_open(report, policy):
         return report
-    halves, seconds = Halves(macs=0), 0.0
+    halves, seconds = Halves(), 0.0
     for half in folds(episode, seed, 2):
         right, spent = _right(adapting.adapt(network, half, *given, force=True))
         halves, seconds = halves + right, seconds + spent
