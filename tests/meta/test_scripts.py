@@ -23,7 +23,7 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.seconds": ("--episodes", "load_backbone"),
     "studies.scaling": ("--repeats", "load_backbone"),
     "studies.start": ("--runs", "times_of"),
-    "studies.committees": ("--episodes", "load_backbone"),
+    "studies.committees": ("--episodes", "open_dataset"),
     "studies.heads": ("--queries", "load_backbone"),
     "studies.strangers": ("--queries", "load_backbone"),
     "studies.normal": ("--episodes", "load_backbone"),

@@ -99,10 +99,11 @@ def open_task(
         planner, drawn = policy, open_episode(episode, seed, policy.asked)
     else:
         policy = open_policy(policy, head)
+        backbone = None if network == AUTO else open_network(network)
         drawn = open_episode(episode, seed, policy)
-        if network == AUTO:
+        if backbone is None:
             network, drawn = chosen_network(drawn, budget, policy, seed, device)
-        backbone = open_network(network)
+            backbone = open_network(network)
         # A plan brings its own budget.
         limits = None if budget is None and isinstance(policy, Plan) else open_budget(budget, network)
         planner = planner_for(backbone, TaskShape.of(drawn.episode), policy, limits)
