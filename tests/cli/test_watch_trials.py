@@ -60,7 +60,7 @@ def test_what_was_trained_again_is_taken_unless_fewer_held_out_images_are_right(
 ):
     delta = load_delta(place / "d.safetensors")
     report, right = SimpleNamespace(guard=SimpleNamespace(accepted=True), delta=delta), iter((before, after))
-    monkeypatch.setattr("tinytrain.pipeline.adapt.adapt", lambda *_, **__: report)
+    monkeypatch.setattr("tinytrain.pipeline.committee.adapt", lambda *_, **__: report)
     monkeypatch.setattr(readapt, "_accuracy", lambda *_: next(right))
     files = [(path, name) for name in CLASSES for path in photos(made, name)]
     found, why = readapt.readapt(None, delta, files)

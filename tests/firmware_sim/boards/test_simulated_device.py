@@ -58,8 +58,9 @@ def test_loss_and_head_are_counted_apart_because_no_plan_counts_them(ran):
     assert machine.tally.total("features").other_macs == 0
 
 
-def test_bytes_counted_are_those_of_the_arguments_of_the_calls(ran):
-    machine, report = ran
+def test_bytes_counted_are_those_of_the_arguments_of_the_calls():
+    machine = SimulatedDevice(2**22)
+    report = adapt(toy_network(), toy_episode(), ROOMY, "tinytrain_published", device=machine, force=True)
     segment = report.program.segments["prefix", 1]
     network = report.network
 
