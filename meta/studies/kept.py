@@ -14,7 +14,7 @@ stopped; --summary prints the figures of a log.
 best by chance; "fair" is the regret against the one that is best on half of the queries, measured on the
 other half. "Worse" are tasks whose result gets fewer queries right than the new head alone, by more than 1
 and 2 standard errors of the paired difference: of two that are equally good, one is worse by more than 1 in
-16 % of all tasks, and by more than 2 in 2 %. A refused adaptation counts with its cosine prototypes.
+16 % of all tasks, and by more than 2 in 2 %. A refused adaptation counts with what it falls back to.
 """
 
 import math
