@@ -14,10 +14,11 @@ from tinytrain.base.safetensors import decode
 from tinytrain.delta.classes import forget
 from tinytrain.delta.delta import apply
 from tinytrain.delta.file import decode_delta, encode_delta
+from tinytrain.guard.suspects import find_suspects
 from tinytrain.heads.head import unit
 from tinytrain.network.committee import Committee, joint_digest
 from tinytrain.pipeline.add_classes import add_classes
-from tinytrain.pipeline.check import check
+from tinytrain.pipeline.check import check, left_out_rows
 from tinytrain.pipeline.committee import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
@@ -166,8 +167,12 @@ def test_classes_are_added_and_forgotten_as_with_one_network(report):
 
 
 def test_images_are_checked_by_all_members_together():
-    found = check(PAIR, EPISODE)
+    both = unit(np.concatenate([unit(Embedder(n).embed(EPISODE.support)) for n in PAIR.members], axis=1))
+    found, (rows, _) = check(PAIR, EPISODE), left_out_rows(both, EPISODE.support.labels)
     assert found.estimate.n == len(EPISODE.support)
+    want = find_suspects(rows, EPISODE.support, EPISODE.class_names)
+    assert [s.index for s in found.suspects] == [s.index for s in want] != []
+    assert [s.score for s in found.suspects] == pytest.approx([s.score for s in want], rel=1e-4)
 
 
 def test_int8_members_answer_in_int8():

@@ -8,37 +8,21 @@ from itertools import count
 import numpy as np
 import pytest
 from cases import each
+from toyfiles import bare
+from toypolicies import whole_layers
 
 import tinytrain
-from tinytrain.delta.file import encode_delta
 from tinytrain.episode.episode import folds
 from tinytrain.guard.guard import Halves
 from tinytrain.pipeline.adapt import adapt as once
 from tinytrain.pipeline.second_look import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
-from tinytrain.plan.recipe import Recipe, Update
-from tinytrain.policies.common import Policy
 from tinytrain.report.text import render_text
 from tinytrain.runtime.device import Device
 
-BIG, TRAINED = Budget(memory=2**22), 6
+BIG = Budget(memory=2**22)
 WAY = 12  # so many classes that the toy network tells them apart poorly
-
-
-def policy() -> Policy:
-    def recipe(network, *_):
-        layers = range(TRAINED, len(network.layers))
-        updates = tuple(Update(i, tuple(range(network.layers[i].cout)), bias=True) for i in layers)
-        rates = ((0.1, 0.1),) * len(updates)
-        return Recipe("test", updates, rates, "sgd", "constant", steps=12, head="lda", views=3)
-
-    return Policy("test", recipe, "none", macs_limited=False)
-
-
-def bare(report) -> bytes:
-    """Every byte of a delta but its report."""
-    return encode_delta(replace(report.delta, report={}))
 
 
 class Counting(Device):
@@ -66,7 +50,7 @@ def doubtful(shuffled: bool = False, shots: int = 4, queries: int = 4):
 
 def run(episode, **how):
     """One adaptation."""
-    return once(toy_network(), episode, BIG, policy(), device=Counting(), **how)
+    return once(toy_network(), episode, BIG, whole_layers(), device=Counting(), **how)
 
 
 def words(report) -> str:
@@ -76,13 +60,13 @@ def words(report) -> str:
 @pytest.fixture(scope="module")
 def kept():
     device = Counting()
-    return adapt(toy_network(), doubtful(), BIG, policy(), device=device), device
+    return adapt(toy_network(), doubtful(), BIG, whole_layers(), device=device), device
 
 
 @pytest.fixture(scope="module")
 def refused():
     device = Counting()
-    return adapt(toy_network(), doubtful(shuffled=True), BIG, policy(), device=device), device
+    return adapt(toy_network(), doubtful(shuffled=True), BIG, whole_layers(), device=device), device
 
 
 def test_right_labels_that_look_wrong_are_kept_if_training_holds_for_other_images(kept):
@@ -91,7 +75,7 @@ def test_right_labels_that_look_wrong_are_kept_if_training_holds_for_other_image
     assert report.guard.kept == "adapted" and report.guard.reasons == () and not report.guard.forced
     assert bare(report) == bare(run(doubtful(), force=True))
     assert report.guard.measures["label_fit"] == first.guard.measures["label_fit"]
-    assert bare(report) == bare(tinytrain.adapt(toy_network(), doubtful(), BIG, policy()))
+    assert bare(report) == bare(tinytrain.adapt(toy_network(), doubtful(), BIG, whole_layers()))
 
 
 def test_the_answer_says_that_labels_hold_and_by_how_much(kept):
@@ -146,7 +130,7 @@ def test_the_report_counts_what_both_halves_get_right_and_what_all_adaptations_c
 def test_there_is_no_second_look_where_none_is_asked_for_or_none_can_be_had(how):
     how = {"budget": BIG, "shots": 4, "replay": 0} | how
     episode = replace(doubtful(True, how.pop("shots"), 0), replay=how.pop("replay"))
-    report = adapt(toy_network(), episode, policy=policy(), **how)
+    report = adapt(toy_network(), episode, policy=whole_layers(), **how)
     assert report.guard.measures["halves_adapted"] is None and "cross-validation" not in report.ran.seconds
     assert report.guard.refused == ("force" not in how and "train" not in how)
 

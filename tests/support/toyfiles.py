@@ -1,10 +1,12 @@
 """Toy networks and images as the files a user would have."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
+from tinytrain.delta.file import encode_delta
 from tinytrain.network.file import save_network
 from tinytrain.pipeline.toy import SIZE, toy_images, toy_network
 
@@ -23,3 +25,8 @@ def write_images(folder: Path, classes=("ant", "bee", "cat"), count: int = 6, se
         for i in range(count):
             Image.fromarray(looks.read(i, SIZE)).save(folder / name / f"{seed}-{i}.png")
     return folder
+
+
+def bare(report) -> bytes:
+    """Every byte of a delta but its report."""
+    return encode_delta(replace(report.delta, report={}))

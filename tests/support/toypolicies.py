@@ -1,6 +1,8 @@
-"""Every registered policy as it can run on the toy network; other sizes of the same policy are left out."""
+"""Every registered policy as it can run on the toy network, one size of each; and a plain one."""
 
+from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.policies import registry, sparse_update
+from tinytrain.policies.common import Policy
 from tinytrain.policies.sparse_update import Configuration
 
 
@@ -18,3 +20,15 @@ POLICIES = {
     for name, policy in registry.POLICIES.items()
     if not name.startswith("sparse_update_")
 }
+
+
+def whole_layers(rate: float = 0.1, head: str = "lda") -> Policy:
+    """A policy that trains all of the toy network from its middle on."""
+
+    def recipe(network, *_):
+        layers = range(6, len(network.layers))
+        updates = tuple(Update(i, tuple(range(network.layers[i].cout)), bias=True) for i in layers)
+        rates = ((rate, rate),) * len(updates)
+        return Recipe("test", updates, rates, "sgd", "constant", steps=12, head=head, views=3)
+
+    return Policy("test", recipe, "none", macs_limited=False)

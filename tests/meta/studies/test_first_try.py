@@ -6,7 +6,7 @@ from toynets import toy
 
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.meta.studies import first_try as study
-from tinytrain.pipeline.check import embed
+from tinytrain.pipeline.networks import embed
 from tinytrain.runtime.device import Device
 
 pytest.importorskip("sklearn")
