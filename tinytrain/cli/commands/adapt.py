@@ -59,7 +59,7 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument("--store", metavar="DIR", help="put the delta on trial in this store")
     parser.add_argument(
-        "--force", action="store_true", help="keep an adaptation that the guard refuses as harmful"
+        "--force", action="store_true", help="keep what was trained, also if it did harm or is refused"
     )
     parser.add_argument(
         "--train",

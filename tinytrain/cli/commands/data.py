@@ -30,7 +30,7 @@ DESCRIPTION = (
     f"list: {LIST}\ncheck: {CHECK}\npreview: {PREVIEW}\nexport: {EXPORT}\npack: {PACK}\n"
     "Generated domains: signs (road signs), glyphs (handwritten characters), textures (materials), leaves, "
     "sketches (line drawings), solids (things in space), toys (formed animals, figures, plants, things) and "
-    "meters (the last wheel of a water meter). "
+    "meters (the last wheel of a water meter). 'tinytrain data list' names more, of the kind 'development'. "
     "Packs must be in the folder $TINYTRAIN_DATA. A target set is NAME:DIR; its unpacked download is in DIR, "
     "or in the usual folder of the set below DIR. Its classes are Meta-Dataset's test classes; "
     "NAME/all:DIR has all classes."
