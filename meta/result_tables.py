@@ -36,7 +36,6 @@ PAIRS = (  # a method of a network, and another that it is compared with
 )  # fmt: skip
 KINDS = ("own", "same", "other")  # images of the classes, and of others that are like them or very different
 PACKS = TARGETS.split(",")
-FEW = 24  # episodes of each pack that were run with the large network
 TABLES: dict[str, tuple[Callable, tuple[str, ...]]] = {}
 
 
@@ -62,29 +61,15 @@ def accuracy(rows, form: str) -> str:
 
 
 class Method:
-    """The runs of a method on a backbone: 5-way 5-shot, the first `most` episodes of each pack.
+    """The runs of a method on a backbone, 5-way 5-shot: accuracies after adapting, in per cent, by pack."""
 
-    Its accuracies, in per cent, are those after adapting, or at another time `when`.
-    """
-
-    def __init__(self, rows, backbone: str, label: str, when: str = "after", most: int = 1000):
+    def __init__(self, rows, backbone: str, label: str):
         mine = (row for row in rows if (row["backbone"], row["label"]) == (backbone, label))
-        fixed = (row for row in mine if row["sampler"].startswith("5-way 5-shot"))
-        self.rows = [row for row in fixed if row["episode"] < most]
-        self.accuracies = values(self.rows, when)
-
-    def mean(self) -> Interval:
-        return stratified([list(pack.values()) for pack in self.accuracies.values()])
+        self.accuracies = values([row for row in mine if row["sampler"].startswith("5-way 5-shot")], "after")
 
     def above(self, other: "Method") -> Interval:
         """Of the differences on the episodes that both have."""
         return stratified([paired(mine, other.accuracies[pack]) for pack, mine in self.accuracies.items()])
-
-    def costs(self) -> list[str]:
-        """Bytes of the largest arena, MACs and seconds of an episode in the mean."""
-        arena = max(row["memory"]["arena"] for row in self.rows)
-        macs, seconds = (np.mean([row[key]["total"] for row in self.rows]) for key in ("macs", "seconds"))
-        return [f"{arena:,}", f"{macs / 1e9:.1f} G", f"{seconds:.2f}"]
 
 
 class Form:
