@@ -208,6 +208,12 @@ def test_of_100_right_images_6_are_suspects_too(named, wrong):
     assert how_often_wrong(named, 100) == f"usually {wrong} wrong"
 
 
+def test_where_classes_look_alike_suspects_say_little_and_wrong_labels_of_others_stay_counted():
+    alike, wrong = how_often_wrong(30, 100, right=0.5), how_often_wrong(23, 100, right=0.7)
+    assert alike == "as classes look alike to the network, few may be wrong"
+    assert wrong == how_often_wrong(23, 100) == "usually 17 wrong"
+
+
 @each("name", GOLDEN)
 def test_a_conclusion_has_this_form(name):
     facts, wanted = GOLDEN[name]

@@ -15,6 +15,7 @@ WHERE = {"several classes": " (one label is wrong)", "both sides": " (on both si
 LOOK = "but look at the suspicious images"
 UNSEEN = "of a generated domain that no stage of this backbone's training saw"
 ENOUGH = 6  # images in every class, of which some can be held out
+ALIKE = 0.25  # of the images that are no suspects: if more are not recognised, the suspects say little
 SKIPPED = "skipped "  # begins a warning that names a file
 # Kinds of skipped files in words, and those of which every file is named: they should have been images.
 KINDS = {
@@ -191,7 +192,9 @@ def _suspicious(facts: dict) -> Item | None:
         n, gain = facts["episode"]["n_support"], facts["accuracy"]["difference"]
         # Labels that training proves right on other images are seldom wrong, however alike classes looked.
         proved = gain is not None and gain[0] > 0 and facts["guard"]["kept"] == "adapted"
-        how = "before training, which tells them apart" if proved else how_often_wrong(len(suspects), n)
+        right = facts["guard"]["measures"].get("left_out_before")
+        often = how_often_wrong(len(suspects), n, right)
+        how = "before training, which tells them apart" if proved else often
         counts.append(f"{len(suspects)} of {n:,} images ({how})")
     if doubles:
         counts.append(count_of(len(doubles), "duplicate"))
@@ -201,8 +204,15 @@ def _suspicious(facts: dict) -> Item | None:
     return Item("suspicious", ", ".join(counts), examples) if counts else None
 
 
-def how_often_wrong(suspects: int, images: int) -> str:
-    """How many of the suspects among so many images are really wrong, as a rule."""
+def how_often_wrong(suspects: int, images: int, right: float | None = None) -> str:
+    """How many of the suspects among so many images are really wrong, as a rule.
+
+    `right` is the fraction that is recognised without themselves. Where many of the other images are not,
+    classes look alike to the network, and right labels look wrong.
+    """
+    others = images - suspects
+    if right is not None and others > 0 and images * (1 - right) - suspects > ALIKE * others:
+        return "as classes look alike to the network, few may be wrong"
     return f"usually {wrong_among(suspects, images) or 'none'} wrong"
 
 

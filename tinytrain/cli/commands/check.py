@@ -94,7 +94,9 @@ def render(found, width: int = WIDTH, verbose: bool = False) -> str:
         Item("images", _images(found)),
         Item("accuracy", _accuracy(found.estimate)),
         _confused(found.confused) if judged else Item("confused", ALONE),
-        _suspects(found.suspects, sum(found.shots)) if judged else Item("suspects", ALONE),
+        _suspects(found.suspects, sum(found.shots), found.estimate.accuracy)
+        if judged
+        else Item("suspects", ALONE),
         _duplicates(found.duplicates, found.left_out.repeated),
         Item("enough", _gain(found.gain)),
         Item("next", _next_class(found)),
@@ -131,11 +133,11 @@ def _confused(confused):
     return Item("confused", text, tuple(map(short, confused.images)))
 
 
-def _suspects(suspects, images: int):
+def _suspects(suspects, images: int, right: float | None):
     from tinytrain.report.conclusion import how_often_wrong, suspect_text
     from tinytrain.report.layout import Item, count_of
 
-    often = how_often_wrong(len(suspects), images)
+    often = how_often_wrong(len(suspects), images, right)
     text = f"{count_of(len(suspects), 'image')} ({often})" if suspects else "none"
     return Item("suspects", text, tuple(suspect_text(s.to_json()) for s in suspects))
 

@@ -21,7 +21,7 @@ def support_section(facts: dict, thumbnails: Thumbnails | None) -> str:
         return section("Support images", anchor, tag("ul", *named)) if named else ""
     classes = facts["episode"]["classes"]
     each = max(1, min(PER_CLASS, IN_ALL // len(classes)))
-    parts, room = [anchor, tag("p", _introduction(suspects, facts["episode"]["shots"]), class_="dim")], IN_ALL
+    parts, room = [anchor, tag("p", _introduction(suspects, facts), class_="dim")], IN_ALL
     rest = _by_class(thumbnails, suspects, len(classes))
     while rest and room > 0:
         label, rows = rest.pop(0)
@@ -33,11 +33,13 @@ def support_section(facts: dict, thumbnails: Thumbnails | None) -> str:
     return section("Support images", *parts)
 
 
-def _introduction(suspects: Sequence[dict], shots: Sequence[int]) -> str:
+def _introduction(suspects: Sequence[dict], facts: dict) -> str:
+    shots, right = facts["episode"]["shots"], facts["guard"]["measures"].get("left_out_before")
     if suspects:
+        often = how_often_wrong(len(suspects), sum(shots), right)
         return (
             "The images to adapt to. Suspicious ones have a red frame and stand first: they may have the"
-            f" wrong class or show something else ({how_often_wrong(len(suspects), sum(shots))}). Leave"
+            f" wrong class or show something else ({often}). Leave"
             " those in that are right. A wrong one may be missed, so look at the others, too."
         )
     if max(shots) > 1:
