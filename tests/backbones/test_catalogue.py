@@ -175,6 +175,7 @@ def test_tiers_are_names_of_networks(capsys, cache):
             assert set(zoo.parts_of(name)) < zoo.TIERS.keys() and zoo.usual_budget(name) == tier.budget
         else:
             assert zoo.named(name).name == tier.backbone
+    assert zoo.parts_of("duo+large") == ("small", "medium", "large")
     for tier in ("medium", "large"):
         assert main(["info", tier]) == 3
         name = zoo.TIERS[tier].backbone

@@ -121,11 +121,13 @@ AUTO = "auto"  # the name of those that are chosen by the images
 def parts_of(name: str) -> tuple[str, ...]:
     """Paths and names of the networks that `name` puts side by side; of one network its own.
 
-    A file with a "+" in its name is itself.
+    A file with a "+" in its name is itself, and a tier of several networks is all of these.
     """
     row = TIERS.get(name)
     joined = row.backbone if row and JOINS in row.backbone else name
-    return (joined,) if os.path.lexists(joined) else tuple(joined.split(JOINS))
+    if JOINS not in joined or os.path.lexists(joined):
+        return (joined,)
+    return tuple(part for each in joined.split(JOINS) for part in parts_of(each))
 
 
 def is_here(name: str) -> bool:
