@@ -1,5 +1,6 @@
 """Several networks side by side: adapted one after another, with one head for the embeddings of all."""
 
+import weakref
 from dataclasses import replace
 from itertools import count
 
@@ -14,9 +15,12 @@ from tinytrain.base.safetensors import decode
 from tinytrain.delta.classes import forget
 from tinytrain.delta.delta import apply
 from tinytrain.delta.file import decode_delta, encode_delta
+from tinytrain.guard.guard import HEAD
 from tinytrain.guard.suspects import find_suspects
+from tinytrain.heads import repeats
 from tinytrain.heads.head import unit
 from tinytrain.network.committee import Committee, joint_digest
+from tinytrain.pipeline import committee
 from tinytrain.pipeline.add_classes import add_classes
 from tinytrain.pipeline.check import check, left_out_rows
 from tinytrain.pipeline.committee import adapt
@@ -27,7 +31,8 @@ from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
 from tinytrain.report.html import render_html
 from tinytrain.runtime.device import Device
-from tinytrain.runtime.embedder import Embedder
+from tinytrain.runtime.embedder import Embedder, SideBySide
+from tinytrain.runtime.joint import JointFitting
 from tinytrain.runtime.predict import Predictor
 
 
@@ -91,6 +96,28 @@ def test_members_take_turns_in_the_memory_and_their_macs_add_up(report):
     selected = {facts["layers"][row["layer"]]["name"] for row in facts["selection"]}
     assert selected == {FIRST.layers[-1].name, SECOND.layers[-1].name}
     assert facts["selection"][-1]["layer"] == len(facts["layers"]) - 1
+
+
+def test_of_heads_and_embeddings_no_more_is_held_at_once_than_the_arena_counts(monkeypatch):
+    copied, made = replace(EPISODE, support=EPISODE.support.take([*range(12), 0, 0])), []
+    fit, embed = JointFitting.fit, SideBySide.embed
+
+    def fitted(self, *given):
+        assert not any(weights() is not None for weights in made)
+        found = fit(self, *given)
+        made.append(weakref.ref(found[1].weights))
+        return found
+
+    def embedded(self, images):
+        assert len(images) == 1
+        return embed(self, images)
+
+    monkeypatch.setattr(JointFitting, "fit", fitted)
+    monkeypatch.setattr(SideBySide, "embed", embedded)
+    monkeypatch.setattr(repeats, "LEAST_BITS", 1)  # embeddings of toys are short
+    monkeypatch.setattr(committee, "vetoed", lambda verdict, *_: replace(verdict, kept=HEAD))
+    adapt(PAIR, copied, MEMORY, LAST, force=True)
+    assert len(made) == 2 + 1 + 2  # before training with copies and without, after it, and as it was
 
 
 def test_modules_have_numbers_behind_the_layers_of_all_members():

@@ -106,11 +106,11 @@ def _with_joint_head(
         clock.lap("queries")
 
     fitting.look_with(as_it_was)
-    cosine, own = fitting.before()
-    answered(raw[1:], cosine, own)
-    head = own
+    cosine, head = fitting.before()
+    answered(raw[1:], cosine, head)
     if trained:
         fitting.look_with(changes)
+        del head  # its arrays, before there are others
         head = fitting.after(steps)
     answered(raw[:1], head)
     guard = _verdict(fitting, reports, head.is_finite(), episode, force)
@@ -118,7 +118,9 @@ def _with_joint_head(
     withheld = None
     if trained and guard.kept != ADAPTED:
         fitting.look_with(as_it_was)
-        withheld, head = labels_of(raw[0]).copy(), fitting.before()[1]
+        withheld = labels_of(raw[0]).copy()
+        del cosine, head
+        cosine, head = fitting.before()
         raw[0] = raw[2]
     prototypes = guard.refused and not fitting.is_better_than_prototypes()
     if prototypes:

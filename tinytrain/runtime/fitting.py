@@ -111,6 +111,7 @@ class Fitting(ABC):
         copies[order] = sketches.copies(self.labels[order])
         if copies.any():
             every = recognised(rows)
+            del heads  # their arrays, before there are others
             heads = self._fitted(False, 0)  # without `copies`; writes `rows` anew
             fewer = feigned(every, recognised(rows))
         self.repeats = Repeats(copies, fewer, fewer + sketches.repeated())

@@ -74,6 +74,7 @@ class JointFitting(Fitting):
         images = images_of(self.labels, copies, way)
         fits = []
         for method in self.methods[:1] if after else self.methods:
+            self.arrays.pop(method, None)
             shapes = head_arrays(method, way, self.size, int(images.sum()))
             arrays = self.arrays[method] = {name: np.empty(*b) for name, b in shapes.items()}
             fits.append(Fit(method, arrays, CLEAN, True))
@@ -82,7 +83,8 @@ class JointFitting(Fitting):
         return self.fit(embeddings, fits, self.scratch, rows, steps, sketches)[:2]
 
     def _embed(self, view: int, chosen: np.ndarray, out: np.ndarray) -> None:
-        out[:] = self.embedder.embed(self.episode.support.take(chosen))
+        for row, i in zip(out, chosen, strict=True):  # never all of them a second time
+            row[:] = self.embedder.embed(self.episode.support.take([i]))[0]
         self.macs += len(chosen) * self.committee.macs
 
     def kept(self, head: Head) -> Head:
