@@ -15,7 +15,7 @@ from cases import each
 from tinytrain.base.console import Parser, guarded
 from tinytrain.base.errors import BudgetError, InputError, StorageError, TinytrainError, one_line, visible
 from tinytrain.cli.commands import bench, common
-from tinytrain.cli.help import COMMAND_GROUPS, full_help
+from tinytrain.cli.help import COMMAND_GROUPS, SECTIONS, full_help
 from tinytrain.cli.main import COMMANDS, main, parser_of
 from tinytrain.datasets.dataset import Provenance
 from tinytrain.episode import holding
@@ -97,6 +97,17 @@ def help_of(*words, capsys) -> str:
         main([*words, "--help"])
     assert done.value.code == 0
     return capsys.readouterr().out
+
+
+@each("command", SECTIONS)
+def test_every_option_is_in_a_section_of_the_help(command, capsys):
+    assert "\nothers:" not in help_of(command, capsys=capsys)
+
+
+@each("command, several", [("adapt", True), ("check", True), ("plan", False), ("meta-train", False)])
+def test_help_names_several_networks_only_where_they_are_taken(command, several, capsys):
+    text = " ".join(help_of(command, capsys=capsys).split())
+    assert ("duo, best" in text) == ("joined by +" in text) == several
 
 
 def test_the_help_of_everything_fits_80_columns_and_has_each_command_in_one_section(capsys):

@@ -46,8 +46,9 @@ COMMANDS = {name: row for rows in COMMAND_GROUPS.values() for name, row in rows.
 START = "start here"
 
 _IMAGES = ("folder", "data", "way", "shots", "queries", "episode", "flip", "seed", "source", "add")
-_LIMITS = ("backbone", "budget", "macs", "macs_mode", "precision", "policy", "head", "plan", "target")
-_METHOD = (*_LIMITS, "replay", "adapt", "force", "threads")
+_BUDGET = ("budget", "macs", "macs_mode", "seconds", "precision")
+_LIMITS = ("backbone", *_BUDGET, "policy", "head", "plan", "target")
+_METHOD = (*_LIMITS, "replay", "adapt", "train", "force", "threads")
 _OUTPUT = ("reject", "out", "store", "report", "program", "plot", "json", "quiet", "verbose", "help")
 _ADAPTING = {"images": _IMAGES, "budget and method": _METHOD, "output": _OUTPUT}
 _PREDICTED = ("images", "files_from", "null", "strangers")

@@ -8,6 +8,7 @@ from tinytrain.backbones.load import open_backbone, remember_backbone
 from tinytrain.base.errors import AdaptationRefusedError, UsageError
 from tinytrain.cli.commands import episodes, going_on
 from tinytrain.cli.commands.common import (
+    SEVERAL,
     add_backbone,
     add_json,
     add_threads,
@@ -31,6 +32,7 @@ EXAMPLES = """\
   tinytrain adapt --shots 5 --budget 1MB
   tinytrain adapt photos/ --backbone net.safetensors --out mine.safetensors
   tinytrain adapt photos/ --backbone net.safetensors --store state/
+  tinytrain adapt photos/ --backbone small+medium --out mine.safetensors
   tinytrain adapt photos/ --backbone auto --out mine.safetensors
   tinytrain adapt photos/ --out mine.safetensors --force
   tinytrain adapt photos/ --shots 5 --budget 512kB --macs 30% --report mine.html
@@ -46,7 +48,7 @@ EXAMPLES = """\
 
 def add_arguments(parser) -> None:
     episodes.add_arguments(parser)
-    add_backbone(parser, "; auto: side by side what is here of small, medium and large and suits the images")
+    add_backbone(parser, f"{SEVERAL}; auto: what is here of small, medium and large and suits the images")
     add_threads(parser)
     episodes.add_seconds(parser)
     parser.add_argument(

@@ -5,6 +5,7 @@ from tinytrain.backbones.load import open_backbone
 from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import (
+    SEVERAL,
     add_backbone,
     add_json,
     add_threads,
@@ -36,7 +37,7 @@ HARDLY = 0.02  # a gain of accuracy below this is hardly worth taking photograph
 
 def add_arguments(parser) -> None:
     episodes.add_arguments(parser)
-    add_backbone(parser)
+    add_backbone(parser, SEVERAL)
     add_threads(parser)
     parser.add_argument(
         "--adapt", action="store_true",

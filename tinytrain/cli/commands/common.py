@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 
-from tinytrain.backbones.catalogue import SHIPPED, TIERS, named, parts_of
+from tinytrain.backbones.catalogue import JOINS, SHIPPED, TIERS, named, parts_of
 from tinytrain.backbones.load import backbone_of, open_backbone, remember_backbone
 from tinytrain.backbones.remembered import recall
 from tinytrain.base.answer import ANSWER
@@ -20,6 +20,7 @@ from tinytrain.base.notices import NOTICES
 DEFAULT_DATA = "meters"  # the shipped backbone was not trained on this domain
 DEFAULT_WAY = 10  # of its classes: all
 DELTA_HELP = "delta file, or folder of a store, of which the delta in use is taken"
+SEVERAL = "; several of these joined by + look at an image side by side"
 NAMED = 5  # missing files that are listed by name
 
 
@@ -37,12 +38,14 @@ def add_number(
     parser.add_argument(option, type=at_least(least), default=default, metavar=metavar, help=text)
 
 
-def add_backbone(parser, also: str = "") -> None:
+def add_backbone(parser, several: str = "") -> None:
+    """`several`: what there is to say of more than one network; of a command that takes one, nothing."""
+    tiers = (name for name, tier in TIERS.items() if several or JOINS not in tier.backbone)
     parser.add_argument(
         "--backbone",
         metavar="NET",
-        help=f"{', '.join(TIERS)}, or another name listed by 'tinytrain backbones', or a network file"
-        f" (.safetensors) or published checkpoint (.pkl){also}; default: {SHIPPED.name}",
+        help=f"{', '.join(tiers)}, or another name listed by 'tinytrain backbones', or a network file"
+        f" (.safetensors) or published checkpoint (.pkl){several}; default: {SHIPPED.name}",
     )
 
 
