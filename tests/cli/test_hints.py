@@ -27,24 +27,40 @@ def test_options_and_flags_are_taken_out_with_their_values(words, left):
     assert without(words.split(), ("--out",), FLAGS) == tuple(left.split())
 
 
-def test_a_backbone_is_named_only_if_it_is_a_file_that_was_not_noted(monkeypatch, tmp_path):
-    monkeypatch.setenv("TINYTRAIN_CACHE", str(tmp_path))
-    plain = ("tinytrain", "predict", "d.safetensors", "new.jpg")
-    assert predict_words("d.safetensors", None, "0" * 64) == plain
-    assert predict_words("d.safetensors", "mcunet-5fps", "0" * 64) == plain
-    assert predict_words("d.safetensors", "n.safetensors", "0" * 64)[-2:] == ("--backbone", "n.safetensors")
-    remember("0" * 64, "n.safetensors")
-    assert predict_words("d.safetensors", "n.safetensors", "0" * 64) == plain
+def delta_of(*digests: str) -> SimpleNamespace:
+    return SimpleNamespace(parts=[SimpleNamespace(backbone=digest) for digest in digests])
 
 
-def test_a_backbone_is_named_if_the_note_is_of_another_file(monkeypatch, tmp_path):
+ONE, TWO = "0" * 64, "1" * 64
+
+
+@each(
+    "backbone, noted, named",
+    [
+        (None, {}, False),
+        ("mcunet-5fps", {}, False),
+        ("n.safetensors", {}, True),
+        ("n.safetensors", {ONE: "n.safetensors"}, False),
+        ("n.safetensors", {ONE: "old.safetensors"}, True),
+        ("n.safetensors+mcunet-5fps", {}, True),
+        ("n.safetensors+mcunet-5fps", {ONE: "n.safetensors"}, False),
+        ("n.safetensors+m.safetensors", {ONE: "n.safetensors"}, True),
+        ("n.safetensors+m.safetensors", {ONE: "n.safetensors", TWO: "m.safetensors"}, False),
+    ],
+)
+def test_a_backbone_is_named_only_if_a_file_of_it_was_not_noted(
+    backbone, noted, named, monkeypatch, tmp_path
+):
     monkeypatch.setenv("TINYTRAIN_CACHE", str(tmp_path))
-    remember("0" * 64, "old.safetensors")
-    assert "--backbone" in predict_words("d.safetensors", "n.safetensors", "0" * 64)
+    for digest, file in noted.items():
+        remember(digest, file)
+    words = predict_words("d.safetensors", backbone, delta_of(ONE, TWO))
+    given = ("--backbone", backbone) if named else ()
+    assert words == ("tinytrain", "predict", "d.safetensors", "new.jpg", *given)
 
 
 def test_a_name_that_begins_with_a_dash_is_not_taken_for_an_option():
-    assert predict_words("-d.safetensors", None, "0" * 64)[2] == "./-d.safetensors"
+    assert predict_words("-d.safetensors", None, delta_of(ONE))[2] == "./-d.safetensors"
     assert extended(("tinytrain", "adapt", "--", "-x"), "--force") == (
         "tinytrain", "adapt", "--force", "--", "-x"
     )  # fmt: skip

@@ -168,7 +168,7 @@ def _write(arguments, report, kept: bool, place_before):
         generation = Store(arguments.store).commit(report.delta, place_before)
     place = arguments.out or arguments.store
     then = (
-        predict_words(place, arguments.backbone, report.network.digest)
+        predict_words(place, arguments.backbone, report.delta)
         if place
         else _again(arguments, "--out", free_name(arguments))
     )

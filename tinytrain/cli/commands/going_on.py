@@ -127,10 +127,10 @@ def extend(arguments) -> None:
     }
     if arguments.json:
         say(*warnings)
-    print_result(result, _extension_text(arguments, result), arguments.json)
+    print_result(result, _extension_text(arguments, extended, result), arguments.json)
 
 
-def _extension_text(arguments, result: dict) -> str:
+def _extension_text(arguments, extended, result: dict) -> str:
     """What was added to a delta, in eight lines at most; all of it with --verbose."""
     from tinytrain.report.conclusion import LINES, Written, warnings_item, written_item
     from tinytrain.report.layout import Command, Item, count_of, fitted, short
@@ -146,7 +146,7 @@ def _extension_text(arguments, result: dict) -> str:
         Item("accuracy", "not measured; 'tinytrain eval' does. With all images at hand, adapt again instead"),
         warnings_item(result["warnings"]),
         written_item(Written(arguments.out, os.path.getsize(arguments.out))),
-        Command("next", predict_words(arguments.out, arguments.backbone, result["backbone"])),
+        Command("next", predict_words(arguments.out, arguments.backbone, extended)),
     ]  # fmt: skip
     return "\n".join(
         fitted([item for item in items if item], text_width(), None if arguments.verbose else LINES)

@@ -10,15 +10,15 @@ NEW_IMAGE = "new.jpg"
 LETTERS = {"-o": "--out", "-q": "--quiet", "-v": "--verbose"}  # of options that hints leave out
 
 
-def predict_words(delta: str, backbone: str | None, digest: str) -> tuple[str, ...]:
-    """The command that uses `delta`, a file or a store.
+def predict_words(place: str, backbone: str | None, delta) -> tuple[str, ...]:
+    """The command that uses `delta`, which is in `place`, a file or a store.
 
-    The file `backbone` is only named if it could not be noted in the cache for the network of this `digest`.
+    `backbone` is only named if a file of it could not be noted in the cache for a network of the delta.
     """
-    noted = os.fspath(recall(digest) or "")
-    unknown = any(noted != os.path.realpath(file) for file in backbone_files(backbone))
+    noted = {os.fspath(recall(part.backbone) or "") for part in delta.parts}
+    unknown = any(os.path.realpath(file) not in noted for file in backbone_files(backbone))
     given = ("--backbone", backbone) if unknown else ()
-    return ("tinytrain", "predict", positional(delta), NEW_IMAGE, *given)
+    return ("tinytrain", "predict", positional(place), NEW_IMAGE, *given)
 
 
 def positional(path: str) -> str:
