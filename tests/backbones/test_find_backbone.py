@@ -1,11 +1,13 @@
 """A delta finds its network by its digest, wherever that lies; what lies there is checked."""
 
+from types import SimpleNamespace
+
 import pytest
 from published import published_file
 from toyfiles import write_network
 
 from tinytrain.backbones.catalogue import SHIPPED
-from tinytrain.backbones.load import find_backbone, load_backbone, remember_backbone
+from tinytrain.backbones.load import backbone_option, find_backbone, load_backbone, remember_backbone
 from tinytrain.backbones.remembered import recall
 from tinytrain.base.errors import InputError
 from tinytrain.cli.commands.common import check_outputs
@@ -60,6 +62,16 @@ def test_a_file_that_changed_or_went_away_is_not_taken_for_the_network_that_it_w
     assert code == "backbone-not-here" and f"it was {path}, which is gone or has changed" in message
     path.unlink()
     assert code_of(network.digest)[0] == "backbone-not-here"
+
+
+def test_a_command_names_the_file_of_a_network_as_long_as_it_is_there(tmp_path):
+    path, network = write_network(tmp_path), load_backbone("small")
+    parts = [SimpleNamespace(backbone=network.digest, backbone_name=SHIPPED.name)]
+    assert backbone_option(SimpleNamespace(parts=parts)) == SHIPPED.name
+    remember_backbone(path, network)
+    assert backbone_option(SimpleNamespace(parts=2 * parts)) == f"{path}+{path}"
+    path.unlink()
+    assert backbone_option(SimpleNamespace(parts=2 * parts)) == f"{SHIPPED.name}+{SHIPPED.name}"
 
 
 def test_names_leave_no_note_and_a_folder_that_cannot_be_written_is_no_error(cache, tmp_path):

@@ -72,7 +72,8 @@ def backbone_of(delta: Delta) -> Network | Committee:
 
 def backbone_option(delta: Delta) -> str:
     """What ``--backbone`` takes for the network or committee from which `delta` was made."""
-    return JOINS.join(os.fspath(recall(part.backbone) or part.backbone_name) for part in delta.parts)
+    noted = ((recall(part.backbone), part.backbone_name) for part in delta.parts)
+    return JOINS.join(os.fspath(path) if path and path.is_file() else name for path, name in noted)
 
 
 def find_backbone(digest: str, name: str) -> Network:
