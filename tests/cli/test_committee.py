@@ -89,6 +89,14 @@ def test_both_networks_are_trained_again_and_judged_by_images_held_out(made, tmp
     assert any(part.slices for part in trial.members)
 
 
+def test_auto_takes_what_can_be_adapted_as_the_options_say(made, capsys, monkeypatch):
+    pair = f"{made / 'toy.safetensors'}+{made / 'second.safetensors'}"  # has no codes for int8
+    monkeypatch.setattr("tinytrain.api.opening.choices", lambda *_: (pair, "small"))
+    words = ("adapt", made / "photos", "--backbone", "auto", "--no-train")
+    assert tt(*words, "--precision", "int8") == 0
+    assert "--backbone auto is small\n" in capsys.readouterr().err
+
+
 def test_a_result_does_not_replace_one_of_the_networks(made, capsys):
     networks = f"small+{made / 'second.safetensors'}"
     words = ("adapt", made / "photos", "--backbone", networks, "--out", made / "second.safetensors")

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 
 from tinytrain.backbones.catalogue import AUTO, SHIPPED, usual_budget
@@ -102,7 +103,9 @@ def open_task(
         backbone = None if network == AUTO else open_network(network)
         drawn = open_episode(episode, seed, policy)
         if backbone is None:
-            network, drawn = chosen_network(drawn, budget, policy, seed, device)
+            memory = None if budget is None else open_budget(budget, None).memory
+            limits = partial(open_budget, budget)
+            network, drawn = chosen_network(drawn, memory, limits, policy, seed, device)
             backbone = open_network(network)
         # A plan brings its own budget.
         limits = None if budget is None and isinstance(policy, Plan) else open_budget(budget, network)
@@ -114,19 +117,24 @@ def open_task(
 
 
 def chosen_network(
-    drawn: Drawn, budget, policy: Policy | Plan, seed: int, device: Device | None
+    drawn: Drawn,
+    memory: int | None,
+    limits: Callable[[str], Budget],
+    policy: Policy | Plan,
+    seed: int,
+    device: Device | None,
 ) -> tuple[str, Drawn]:
-    """The name of the networks that suit the images and fit `budget`, and `drawn` with its images decoded.
+    """The name of the networks that suit the images, and `drawn` with its images decoded.
 
-    `budget` is as in `tinytrain.adapt`; None lets every network that is here have what is usual for it.
+    They work inside ``limits(name)``. `memory` are the bytes that were asked for, None if every network that
+    is here may have what is usual for it.
     """
     small, device = load_backbone(SHIPPED.name), device or Device()
     ready = Drawn(drawn.decoded(small.input.shape, device.progress), once=False)
-    memory = None if budget is None else open_budget(budget, None).memory
     task = TaskShape.of(ready.episode)
     for name in choices(small, ready.episode.support, memory, seed, device):
         with suppress(BudgetError, UsageError):  # too large for it, or a policy or plan of one network
-            planner_for(load_backbone(name), task, policy, open_budget(budget, name)).probe()
+            planner_for(load_backbone(name), task, policy, limits(name)).probe()
             return name, ready
     return SHIPPED.name, ready
 

@@ -2,6 +2,7 @@
 
 import os
 from argparse import BooleanOptionalAction
+from functools import partial
 
 from tinytrain.backbones.catalogue import AUTO
 from tinytrain.backbones.load import open_backbone, remember_backbone
@@ -137,7 +138,9 @@ def _adapted(arguments, policy, progress):
     drawn = episodes.draw(arguments, policy)
     device = Device(threads=arguments.threads, progress=progress)
     if arguments.backbone == AUTO:
-        arguments.backbone, drawn = chosen_network(drawn, arguments.budget, policy, arguments.seed, device)
+        limits = partial(episodes.budget_of, arguments, policy if arguments.plan else None)
+        chosen = chosen_network(drawn, arguments.budget, limits, policy, arguments.seed, device)
+        arguments.backbone, drawn = chosen
         say(f"--backbone auto is {arguments.backbone}")
     network = open_backbone(arguments.backbone)
     remember_backbone(arguments.backbone, network)

@@ -135,14 +135,18 @@ def searched_file(arguments) -> str | None:
     return arguments.policy if (arguments.policy or "").endswith(".json") else None
 
 
-def budget_of(arguments, plan=None):
-    """The budget of the options; those that were not given are as in `plan`, or as usual."""
+def budget_of(arguments, plan=None, backbone: str | None = None):
+    """The budget of the options; those that were not given are as in `plan`, or as usual for `backbone`.
+
+    None is that of the options.
+    """
     from tinytrain.backbones.catalogue import usual_budget
     from tinytrain.plan.budget import Budget
 
     asked = {"memory": arguments.budget, "macs": arguments.macs, "macs_mode": arguments.macs_mode}
     asked["precision"] = arguments.precision
-    usual = plan.budget if plan else Budget(usual_budget(arguments.backbone), seconds=arguments.seconds)
+    memory = usual_budget(backbone or arguments.backbone)
+    usual = plan.budget if plan else Budget(memory, seconds=arguments.seconds)
     return replace(usual, **{name: value for name, value in asked.items() if value is not None})
 
 
