@@ -15,7 +15,7 @@ from tinytrain.base.safetensors import decode
 from tinytrain.delta.classes import forget
 from tinytrain.delta.delta import apply
 from tinytrain.delta.file import decode_delta, encode_delta
-from tinytrain.guard.guard import HEAD
+from tinytrain.guard.guard import ADAPTED, HEAD, judge
 from tinytrain.guard.suspects import find_suspects
 from tinytrain.heads import repeats
 from tinytrain.heads.head import unit
@@ -181,6 +181,15 @@ def test_wrong_labels_leave_both_members_as_they_were():
     head = found.delta.head
     assert not found.delta.is_trained and head.kind == "cosine"
     assert head.counts.tolist() == np.bincount(support.labels).tolist() and head.views == 1
+
+
+def test_what_all_members_are_forced_to_is_forced_however_the_joint_head_looks(monkeypatch):
+    labels = np.random.default_rng(0).permutation(EPISODE.support.labels)
+    wrong = replace(EPISODE, support=replace(EPISODE.support, labels=labels))
+    fine = {"kept": ADAPTED, "forced": False, "reasons": ()}
+    monkeypatch.setattr(committee, "judge", lambda *given, **more: replace(judge(*given, **more), **fine))
+    forced, alone = (adapt(net, wrong, MEMORY, LAST, force=True).guard for net in (PAIR, FIRST))
+    assert forced.kept == ADAPTED and forced.forced and forced.reasons == alone.reasons != ()
 
 
 def test_classes_are_added_and_forgotten_as_with_one_network(report):

@@ -158,6 +158,10 @@ def _verdict(
     given = Evidence(losses, steps, finite, *rows), episode.support, episode.class_names
     found = judge(*given, force, labels_hold=True)
     if trained:
+        forced = [report.guard.reasons for report in trained if report.guard.forced]
+        if found.kept == ADAPTED and len(forced) == len(trained):  # none vouches
+            reasons = tuple(dict.fromkeys((*forced[0], *found.reasons)))
+            found = replace(found, forced=True, reasons=reasons)
         return found
     refused = all(report.guard.refused for report in reports)
     return replace(found, kept=HEAD, refused=refused, reasons=reports[0].guard.reasons)
