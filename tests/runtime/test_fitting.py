@@ -99,7 +99,7 @@ def test_a_head_sees_cached_views_or_as_many_of_its_own(memory, sets, views):
     report = adapt(toy_network(), toy_episode(), Budget(memory), uncached(), device=machine)
     assert report.plan.resources.sets == sets
     assert views_of(report, "lda") == views and list(views_of(report, "cosine")) == [0]
-    planned = executed_macs(report.program, report.scores, report.ran.repeated)
+    planned = executed_macs(report.program, report.scores, report.ran)
     assert machine.tally.total("head").network_macs == planned["heads"] > 0
 
 

@@ -26,6 +26,7 @@ from tinytrain.plan.scores import Scores
 from tinytrain.program.calls import Role
 from tinytrain.program.mac_counts import macs_by_part
 from tinytrain.program.program import Program
+from tinytrain.runtime.adaptation import RunFacts
 from tinytrain.runtime.answers import Answers
 from tinytrain.runtime.schedule import reach
 
@@ -214,17 +215,17 @@ def planned_macs(network: Network, plan: Plan) -> dict:
     return with_old_keys(facts)
 
 
-def executed_macs(program: Program, scores: Scores | None, repeated: bool = False) -> dict[str, int]:
+def executed_macs(program: Program, scores: Scores | None, ran: RunFacts) -> dict[str, int]:
     """MACs by stage: probe, features (the frozen part, cached), heads and training.
 
-    If all but the training was `repeated`, this counts twice.
+    If all but the training was repeated, this counts twice; without a step there was no training.
 
     Forward, recomputed and backward alike. Predicting the queries is no part of an adaptation; fitting the
     head by which the unadapted network predicts them is.
     """
     counted = macs_by_part(program)
     parts = ("features", "heads", "training")
-    times = {part: 1 if part == "training" else 1 + repeated for part in parts}
+    times = {part: bool(ran.losses) if part == "training" else 1 + ran.repeated for part in parts}
     return {"probe": scores.macs if scores else 0} | {p: n * counted.get(p, 0) for p, n in times.items()}
 
 

@@ -116,7 +116,7 @@ class NetworkReport(Report):
 
     def _lasting(self) -> dict:
         """The part that a delta carries: the same seed repeats it, and it says nothing of the machine."""
-        stages = content.executed_macs(self.program, self.scores, self.ran.repeated)
+        stages = content.executed_macs(self.program, self.scores, self.ran)
         return {
             "policy": self.plan.policy,
             "backbone": self.network.name,

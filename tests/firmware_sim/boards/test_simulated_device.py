@@ -42,12 +42,21 @@ def ran():
 def test_macs_counted_while_running_are_those_of_the_plan(policy, memory):
     machine = SimulatedDevice(2**22)
     report = adapt(toy_network(), toy_episode(), Budget(memory), policy, device=machine, force=True)
-    planned = executed_macs(report.program, report.scores)
+    planned = executed_macs(report.program, report.scores, report.ran)
     counted = {stage: machine.tally.total(stage).network_macs for stage in machine.tally.stages}
     counted["heads"] = counted.pop("head")
     assert {stage: counted.get(stage, 0) for stage in NETWORK_STAGES} == {
         stage: planned[stage] for stage in NETWORK_STAGES
     }
+
+
+def test_training_that_is_not_run_has_no_macs():
+    machine = SimulatedDevice(2**22)
+    report = adapt(toy_network(), toy_episode(), ROOMY, device=machine, train=False)
+    planned = executed_macs(report.program, report.scores, report.ran)
+    counted = {stage: machine.tally.total(stage).network_macs for stage in machine.tally.stages}
+    assert planned["training"] == counted.get("training", 0) == 0
+    assert planned["heads"] == counted["head"] > 0
 
 
 def test_loss_and_head_are_counted_apart_because_no_plan_counts_them(ran):
