@@ -85,7 +85,7 @@ def test_bytes_counted_are_those_of_the_arguments_of_the_calls():
     n, sets = len(report.episode.support), report.plan.resources.sets
     inside = {call.kernel for call in segment.calls}
     counted = sum(c.bytes for k, c in machine.tally.stages["features"].items() if k in inside)
-    assert sets > 1
+    assert sets > 0
     assert counted == n * sets * sum(size(arg) for call in segment.calls for arg in call.args)
 
 
