@@ -25,8 +25,9 @@ from tinytrain.pipeline.add_classes import add_classes
 from tinytrain.pipeline.check import check, left_out_rows
 from tinytrain.pipeline.committee import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
-from tinytrain.plan.budget import Budget
+from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.recipe import Recipe, Update
+from tinytrain.planner.committee import CommitteePlanner
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
 from tinytrain.report.html import render_html
@@ -222,6 +223,7 @@ def test_int8_members_answer_in_int8():
 WRONG = {
     "one network": ((FIRST,), "one network more than once"),
     "one network twice": ((FIRST, FIRST), "one network more than once"),
+    "more than a file can number": (tuple(toynets.toy(seed=k) for k in range(11)), "at most 10"),
     "images of two sizes": ((FIRST, toynets.toy("headed", size=32)), "16 x 16 x 3 and 32 x 32 x 3"),
 }
 
@@ -236,6 +238,8 @@ def test_no_committee_is_made_of(name):
 def test_what_takes_one_network_says_so():
     with pytest.raises(UsageError, match=r"--replay takes one network, .* has 2"):
         adapt(PAIR, replace(EPISODE, replay=2), MEMORY, LAST)
+    with pytest.raises(UsageError, match=r"learns from queries takes one network, .* has 2"):
+        CommitteePlanner(PAIR, TaskShape.of(EPISODE), "transductive", Budget(10**7)).probe()
 
 
 def test_a_delta_is_refused_by_other_networks_and_by_the_same_in_another_order(report):
@@ -252,6 +256,13 @@ DAMAGES = {
     "members that are no objects": lambda m: m.update(members="[1, 2]"),
     "a name that steers a terminal": lambda m: m.update(members=m["members"].replace("second", "\\u001b[2J")),
 }
+
+
+def test_a_tensor_that_belongs_to_no_member_is_refused(report):
+    tensors, metadata = decode(encode_delta(report.delta))
+    tensors["3.bias.values"] = np.zeros(1, np.float32)
+    with pytest.raises(InputError, match=r"3\.bias\.values.* belongs to no member"):
+        decode_delta(tensors, metadata)
 
 
 @each("name", DAMAGES)

@@ -32,7 +32,7 @@ from tinytrain.heads.head import Head, HeadBuffer, HeadMethod
 from tinytrain.heads.out_of_distribution import Limit
 from tinytrain.heads.registry import HEADS
 from tinytrain.network.codes_json import parsed_codes, written_codes
-from tinytrain.network.committee import joint_digest
+from tinytrain.network.committee import MOST_MEMBERS, joint_digest
 from tinytrain.network.quantisation import Quantisation
 
 KIND = "tinytrain-delta"
@@ -41,7 +41,6 @@ METADATA = {"kind", "schema", "backbone", "backbone_name", "classes", "head", "r
 SCHEMA, WITH_CODES, OF_COMMITTEE = "1", "2", "3"
 KEYS = {SCHEMA: METADATA, WITH_CODES: METADATA | {"codes"}, OF_COMMITTEE: METADATA | {"members"}}
 MEMBER_FIELDS = {"backbone", "backbone_name", "codes"}
-MOST_MEMBERS = 10
 HEAD_FIELDS = ("kind", "temperature", "left_out", "views")
 OPTIONAL = {"limit"}  # not in deltas from before heads had one
 SLICE_NAME = re.compile(r"(0|[1-9][0-9]{0,3})\.(?:(weight|bias)\.(channels|values)|(weight)\.(inputs))")
@@ -162,6 +161,8 @@ def decode_delta(
         prefix = f"{number}/"
         names = [name for name in rest if name.startswith(prefix)]
         parts[number] = {name.removeprefix(prefix): rest.pop(name) for name in names}
+    if members and rest:
+        raise damaged(f"{source}: tensor {min(rest)[:80]!r} belongs to no member")
     return Delta(
         metadata["backbone"],
         metadata["backbone_name"],

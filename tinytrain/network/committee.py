@@ -9,6 +9,8 @@ from tinytrain.base.errors import InputError, UsageError, one_line
 from tinytrain.network.input_spec import InputSpec
 from tinytrain.network.network import Network
 
+MOST_MEMBERS = 10  # a digit numbers them in the file of a delta
+
 
 def joint_digest(digests: Iterable[str]) -> str:
     """sha256 over the digests of members, in their order."""
@@ -19,8 +21,8 @@ def joint_digest(digests: Iterable[str]) -> str:
 class Committee:
     """Two `members` or more, which all look at the same image. The embedding is theirs, one after another.
 
-    Each part of it has length 1, so that no member drowns the others. Raises InputError for fewer members,
-    for one that is there twice, and for images of different shapes.
+    Each part of it has length 1, so that no member drowns the others. Raises InputError for fewer members
+    or more than MOST_MEMBERS, for one that is there twice, and for images of different shapes.
     """
 
     members: tuple[Network, ...]
@@ -30,6 +32,8 @@ class Committee:
             raise InputError(
                 "bad-value", f"{self} has one network more than once; name two or more, each of them once"
             )
+        if len(self.members) > MOST_MEMBERS:
+            raise InputError("bad-value", f"{len(self.members)} networks given; name at most {MOST_MEMBERS}")
         shapes = {member.input.shape for member in self.members}
         if len(shapes) > 1:
             sizes = " and ".join(" x ".join(map(str, shape)) for shape in sorted(shapes))

@@ -50,6 +50,8 @@ class CommitteePlanner:
             member.probe()
         first, memory = self.members[0], self.budget.memory
         recipe = first.policy.recipe(first.network, first.unmeasured(), first.budget, self.task, 1.0)
+        if recipe.options.entropy:
+            alone(self.network, "a policy that learns from queries")
         arenas = sum(compile_forward(m.network, m.precision).nbytes for m in self.members)
         needed = arenas + head_bytes(
             find_head(recipe.head), self.task.n_way, self.network.embedding_size, self.task.n_support
