@@ -207,7 +207,7 @@ class Planner:
             )
         if self.budget.precision == "auto" and plan.recipe.precision == "int8":
             lines.append("to fit the budget, everything is computed in int8 instead of float32")
-        if plan.recipe.updates and not plan.resources.sets:
+        if plan.recipe.updates and not plan.recipe.fresh and not plan.resources.sets:
             lines.append("to fit the budget, features are computed again in every step, which takes longer")
         return tuple(lines)
 
