@@ -96,9 +96,7 @@ def test_shots_have_rows_of_what_was_run():
     rows = episodes(NET, {THIRTY: (0.9, 0.8)}, shots=20) + episodes(SMALL, {FIFTEEN: (0.3, 0.3)}, shots=1)
     _, *found = TABLES["shots"][0](rows + episodes(SMALL, {THIRTY: (0.3, 0.3)}, shots=1))
     assert [row[:3] for row in found] == [
-        ("1", SMALL, "new head alone (LDA)"), ("1", SMALL, "default"),
-        ("1", SMALL, "default, `--macs 30%`"), ("20", NET, "new head alone (LDA)"),
-        ("20", NET, "default, `--macs 30%`"),
+        ("1", SMALL, "default"), ("1", SMALL, "default, `--macs 30%`"), ("20", NET, "default, `--macs 30%`"),
     ]  # fmt: skip
     assert found[-1][4] == "**+10.00 ±0.00**"
 
