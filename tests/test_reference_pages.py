@@ -8,13 +8,15 @@ import pytest
 import yaml
 from cases import each
 from sourcetree import ROOT
+from toynets import toy
 
 from tinytrain.cli.main import COMMANDS
 from tinytrain.firmware_sim.boards.board import CHECKS, load_boards
 from tinytrain.heads.registry import HEADS
 from tinytrain.meta.bench import matrix, rates, sampler
 from tinytrain.meta.training import augment, recipe
-from tinytrain.pipeline.adapt import adapt
+from tinytrain.network.committee import Committee
+from tinytrain.pipeline.committee import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.policies.registry import POLICIES
@@ -109,7 +111,8 @@ def test_shipped_files_are_listed(page, folder):
 
 
 def test_every_key_of_a_report_is_listed():
-    report = adapt(toy_network(), toy_episode(queries=2), Budget(2**22), "last_layer")
+    networks = Committee((toy_network(), toy("headed")))  # its report has all keys, and one more
+    report = adapt(networks, toy_episode(queries=2), Budget(2**22), "last_layer")
     table = page_text("formats.md").partition("## Report")[2]
     rows = re.findall(r"^\| (`[^|]*) \|", table, re.M)
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(report.to_json())
