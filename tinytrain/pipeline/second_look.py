@@ -6,6 +6,7 @@ learns what other images confirm, and of wrong ones it does not.
 
 from dataclasses import replace
 
+from tinytrain.base.errors import BudgetError
 from tinytrain.episode.episode import Episode, folds
 from tinytrain.guard.guard import Halves
 from tinytrain.network.network import Network
@@ -34,8 +35,9 @@ def adapt(
     """As `pipeline.adapt`, once more if labels that it refuses hold when they are cross-validated.
 
     Each half of the images of each class is adapted to, and the other half is predicted. These adaptations
-    run one after another, each inside the budget. There is none with a plan, a limit of time or replay, or if
-    a class has fewer than LEAST_SHOTS images: then the refusal stands, as it does if labels do not hold.
+    run one after another, each inside the budget. There is none with a plan, a limit of time or replay, if a
+    class has fewer than LEAST_SHOTS images, or if the budget is too small for a half: then the refusal
+    stands, as it does if labels do not hold.
     """
     given = budget, policy, seed, device
     report = adapting.adapt(network, episode, *given, force, train)
@@ -43,7 +45,10 @@ def adapt(
         return report
     halves, seconds = Halves(), 0.0
     for half in folds(episode, seed, 2):
-        right, spent = _right(adapting.adapt(network, half, *given, force=True))
+        try:
+            right, spent = _right(adapting.adapt(network, half, *given, force=True))
+        except BudgetError:  # in int8 fewer images may take more bytes
+            return report
         halves, seconds = halves + right, seconds + spent
     if halves.hold(episode.n_way):
         first = _cost(report)
