@@ -12,6 +12,7 @@ from toyfiles import bare
 from toypolicies import whole_layers
 
 import tinytrain
+from tinytrain.base.errors import BudgetError
 from tinytrain.episode.episode import folds
 from tinytrain.guard.guard import Halves
 from tinytrain.pipeline.adapt import adapt as once
@@ -152,3 +153,14 @@ def test_a_plan_is_obeyed_without_a_second_look():
 )
 def test_labels_of_four_classes_hold_if_training_is_clearly_better_than_prototypes_and_guessing(halves, hold):
     assert halves.hold(4) is hold
+
+
+def test_where_a_half_does_not_fit_the_budget_the_refusal_stands(monkeypatch):
+    def first_alone(*given, **how):
+        if how.get("force"):
+            raise BudgetError("budget-too-small", "a half needs more")
+        return once(*given, **how)
+
+    monkeypatch.setattr("tinytrain.pipeline.adapt.adapt", first_alone)
+    report = adapt(toy_network(), doubtful(), BIG, whole_layers(), device=Counting())
+    assert report.guard.refused and report.guard.measures["halves_adapted"] is None
