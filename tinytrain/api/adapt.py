@@ -44,10 +44,10 @@ def adapt(
     `network` is a name that ``tinytrain backbones`` lists, the path of a network file, a `Network`, or None
     for the one that comes with the package. Several of these, joined by "+" or in a `Committee`, are adapted
     one after another in the same bytes, and one head sees the embeddings of all; "auto": those of the tiers
-    that are here, suit the images and fit the budget. `episode` is the path of a
-    folder with a folder of images per class, an `Episode`, or a `Dataset`, all of whose images are used.
-    `budget` is a `Budget` or the bytes of its memory, ``"1MB"`` or ``1_000_000``; None is 1 MB, and 4 MB if
-    the large network is given by its name, alone or beside another.
+    that are here, suit the images and fit the budget. `episode` is the path of a folder with a folder of
+    images per class, an `Episode`, or a `Dataset`, all of whose images are used. `budget` is a `Budget` or
+    the bytes of its memory, ``"1MB"`` or ``1_000_000``; None is 1 MB, and 4 MB if the large network is given
+    by its name, alone or beside another.
     `policy` is a name, a `Policy`, or a `Plan`, which is obeyed and whose budget is the default one. (A
     `Planner`, which has its own network and budget, and a `Drawn` are what the command line gives.)
     `device` (default: this computer) is what it runs on. `head` is the name of a classifier head (None: the

@@ -104,8 +104,7 @@ def open_task(
         drawn = open_episode(episode, seed, policy)
         if backbone is None:
             memory = None if budget is None else open_budget(budget, None).memory
-            limits = partial(open_budget, budget)
-            network, drawn = chosen_network(drawn, memory, limits, policy, seed, device)
+            network, drawn = chosen_network(drawn, memory, partial(open_budget, budget), policy, seed, device)
             backbone = open_network(network)
         # A plan brings its own budget.
         limits = None if budget is None and isinstance(policy, Plan) else open_budget(budget, network)

@@ -95,11 +95,11 @@ def find_backbone(digest: str, name: str) -> Network:
 
 def remember_backbone(path: str | os.PathLike | None, network: Network | Committee) -> None:
     """Note that the file `path` holds `network`, so that `find_backbone` finds it; names need no note."""
-    members = getattr(network, "members", None)
-    if path is None or named(name := os.fspath(path)):
+    if path is None:
         return
-    for file, member in zip(parts_of(name), members, strict=True) if members else ((path, network),):
-        if not named(os.fspath(file)):
+    members = getattr(network, "members", (network,))
+    for file, member in zip(parts_of(os.fspath(path)), members, strict=True):
+        if not named(file):
             remember(member.digest, file)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.heads.head import Head, all_finite
-from tinytrain.network.committee import Committee, members_of
+from tinytrain.network.committee import Committee
 from tinytrain.network.lite_residual import Module
 from tinytrain.network.network import Network
 from tinytrain.network.quantisation import Quantisation, int8_obstacle, int8_weights
@@ -165,10 +165,10 @@ class Delta(Changes):
                 f"the head takes {self.head.embedding_size} values, {network.name} gives"
                 f" {network.embedding_size}"
             )
-        for part, member in zip(self.members, members_of(network), strict=False):
-            part.check_backbone(member)
         if not self.members:
-            super().check_backbone(network)
+            return super().check_backbone(network)
+        for part, member in zip(self.members, network.members, strict=True):
+            part.check_backbone(member)
 
 
 def _check_slice(network: Network, s: Slice) -> None:

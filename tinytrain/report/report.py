@@ -1,5 +1,6 @@
 """The report of one adaptation, as `tinytrain.pipeline.adapt` returns it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -24,15 +25,17 @@ from tinytrain.runtime.answers import Answers
 KEPT = {"adapted": "kept", "head": "a new head alone"}
 
 
-class Report:
+class Report(ABC):
     """Everything an adaptation found out; `delta` is the result, `to_json()` what ``--json`` prints.
 
-    `network` is a `Network` or a `Committee`, `episode` what it was adapted to. `ran` says how that went,
-    `answers` what it says of the queries, `guard` whether it was kept, and `warnings` what to know besides.
+    `network` is a `Network` or a `Committee`, `episode` what it was adapted to, `plan` what was trained. `ran`
+    says how that went, `answers` what it says of the queries, `guard` whether it was kept, and `warnings`
+    what to know besides.
     """
 
     network: Network | Committee
     episode: Episode
+    plan: Plan
     ran: RunFacts
     answers: Answers
     delta: Delta
@@ -71,9 +74,9 @@ class Report:
             "versions": content.versions(),
         }
 
+    @abstractmethod
     def _lasting(self) -> dict:
         """The part that a delta carries: the same seed repeats it, and it says nothing of the machine."""
-        raise NotImplementedError
 
     @property
     def estimate(self) -> Estimate:
@@ -115,7 +118,6 @@ class NetworkReport(Report):
     warnings: tuple[str, ...] = ()
 
     def _lasting(self) -> dict:
-        """The part that a delta carries: the same seed repeats it, and it says nothing of the machine."""
         stages = content.executed_macs(self.program, self.scores, self.ran)
         return {
             "policy": self.plan.policy,
