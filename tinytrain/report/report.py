@@ -28,9 +28,9 @@ KEPT = {"adapted": "kept", "head": "a new head alone"}
 class Report(ABC):
     """Everything an adaptation found out; `delta` is the result, `to_json()` what ``--json`` prints.
 
-    `network` is a `Network` or a `Committee`, `episode` what it was adapted to, `plan` what was trained. `ran`
-    says how that went, `answers` what it says of the queries, `guard` whether it was kept, and `warnings`
-    what to know besides.
+    `network` is a `Network` or a `Committee`, `episode` what it was adapted to, `plan` what was trained.
+    `ran` says how that went, `answers` what it says of the queries, `guard` whether it was kept, and
+    `warnings` what to know besides.
     """
 
     network: Network | Committee
