@@ -30,7 +30,7 @@ from tinytrain.runtime.thread_pool import Workers
 ROUND = 16  # images of each worker between two reports of progress
 MOST = 400  # images that are compared: with more it would take longer than seconds
 # Standard deviation between the difference of two on images that are left out, and that on new ones, beyond
-# chance: so much on domains for development.
+# chance: a cautious guess, in which no study has a part.
 BETWEEN_TASKS = 0.03
 
 
