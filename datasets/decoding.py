@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from tinytrain.base.errors import InputError
-from tinytrain.base.progress import Progress, silent
+from tinytrain.base.progress import OnProgress, silent
 from tinytrain.datasets.dataset import Dataset, Provenance
 from tinytrain.datasets.folder import late
 from tinytrain.episode.episode import Episode, Images
@@ -17,7 +17,7 @@ def decoded(
     dataset: Dataset,
     episode: Episode,
     shape: tuple[int, int, int],
-    progress: Progress = silent,
+    progress: OnProgress = silent,
     redraw: Callable[[Dataset], Episode] | None = None,
 ) -> Episode:
     """An `episode` of `dataset` with its images decoded to `shape` (height, width, channels).
@@ -42,7 +42,7 @@ def decoded(
 
 
 def all_decoded(
-    dataset: Dataset, shape: tuple[int, int, int], progress: Progress = silent
+    dataset: Dataset, shape: tuple[int, int, int], progress: OnProgress = silent
 ) -> tuple[Images, Provenance]:
     """All images of `dataset`, decoded to `shape` (height, width, channels), and where they come from.
 

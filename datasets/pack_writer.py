@@ -17,7 +17,7 @@ import numpy as np
 
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.files import replacing, write_failed
-from tinytrain.base.progress import Progress, silent
+from tinytrain.base.progress import OnProgress, silent
 from tinytrain.base.random_streams import rng_for
 from tinytrain.base.units import format_bytes
 from tinytrain.datasets.dataset import Dataset
@@ -59,7 +59,7 @@ def write_pack(
     form: PackForm,
     more: dict[str, np.ndarray] | None = None,
     skip: Callable[[str], None] = lambda reason: None,
-    progress: Progress = silent,
+    progress: OnProgress = silent,
 ) -> int:
     """Write a pack of all classes of `dataset`; returns how many images it has.
 
@@ -101,7 +101,7 @@ def _drawn(dataset: Dataset, c: int, form: PackForm) -> np.ndarray:
 
 
 def _store_images(
-    dataset, chosen: list[int], form: PackForm, spool: _Spool, skip, progress: Progress
+    dataset, chosen: list[int], form: PackForm, spool: _Spool, skip, progress: OnProgress
 ) -> None:
     total = 0
     for done, i in enumerate(chosen, 1):

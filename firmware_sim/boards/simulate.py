@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from tinytrain.base.answer import with_old_keys
 from tinytrain.base.errors import BudgetError
-from tinytrain.base.progress import Progress, silent
+from tinytrain.base.progress import OnProgress, silent
 from tinytrain.delta.file import encode_delta
 from tinytrain.firmware_sim.boards.board import Board
 from tinytrain.firmware_sim.boards.counters import Count
@@ -34,7 +34,7 @@ class Simulation:
 
 
 def simulate(
-    board: Board, network, episode, budget: Budget, policy, seed: int = 0, progress: Progress = silent
+    board: Board, network, episode, budget: Budget, policy, seed: int = 0, progress: OnProgress = silent
 ) -> Simulation:
     """Adapt `network` on `board`. The arena gets the smaller of budget and board.
 

@@ -2,7 +2,7 @@
 
 from copy import copy
 
-from tinytrain.base.progress import Progress, silent
+from tinytrain.base.progress import OnProgress, silent
 from tinytrain.firmware_sim.boards.canaries import GuardedArena, guarded_call, with_margins
 from tinytrain.firmware_sim.boards.counters import Tally
 from tinytrain.kernels import NAMES
@@ -27,7 +27,7 @@ class SimulatedDevice(Device):
     `programs` are those that ran, as they were placed for the board, the probe's first.
     """
 
-    def __init__(self, arena_bytes: int, backend: str = "auto", progress: Progress = silent):
+    def __init__(self, arena_bytes: int, backend: str = "auto", progress: OnProgress = silent):
         super().__init__(backend, 1, progress)
         self.arena_bytes, self.tally, self.programs, self.canaries = arena_bytes, Tally(), [], 0
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tinytrain.base.errors import InputError
-from tinytrain.base.progress import Progress, silent
+from tinytrain.base.progress import OnProgress, silent
 from tinytrain.datasets import sample_episode
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.episode.episode import Episode
@@ -40,7 +40,7 @@ def measure(
     log: Log,
     identity: dict,
     workers: int,
-    progress: Progress = silent,
+    progress: OnProgress = silent,
 ) -> Contributions:
     """Mean gains of all parts over the unadapted network; what the log holds is not measured again.
 

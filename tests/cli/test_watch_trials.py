@@ -10,6 +10,8 @@ from commandline import tt
 from watching import CLASSES, backbone, photos, rows, session_of, watched
 
 from tinytrain import store as store_package
+from tinytrain.base.events import Cancellable, Progress
+from tinytrain.cli.commands import watch
 from tinytrain.delta.classes import forget
 from tinytrain.delta.file import encode_delta, load_delta
 from tinytrain.store import Store
@@ -44,12 +46,32 @@ def test_a_command_that_adapts_to_the_kept_images_is_proposed_and_works(made, pl
     assert store.peek().generation > generation
 
 
+def test_the_command_prints_no_progress_of_adapting_again(capsys):
+    for json in (False, True):
+        watch.Printer(SimpleNamespace(json=json, verbose=False))(Progress("training", 1, 50, 0.5))
+    assert capsys.readouterr() == ("", "")
+
+
 def test_an_adaptation_that_the_guard_refuses_changes_nothing(made, place):
     again, store = opened(place, made, "auto")  # the toy network cannot be trained on so little
     before, again.wanted = encode_delta(store.peek().delta), True
     (said,) = again.due()
     assert not said.done and "the network stays as it is" in said.text
     assert encode_delta(store.peek().delta) == before and store.peek().confirmed
+
+
+def test_who_hears_how_far_an_adaptation_is_can_end_it_and_nothing_has_changed(made, place):
+    again, store = opened(place, made, "auto")
+    said, generation = [], store.peek().generation
+    tell = Cancellable(said.append)
+    again = Readaptation(again.watcher, "auto", tell=tell)
+    for cancel, why in ((False, "the network stays as it is"), (True, "cancelled before it was done")):
+        again.wanted = True
+        tell.cancelled.set() if cancel else None
+        (event,) = again.due()
+        assert not event.done and why in event.text
+    assert {"features", "training"} <= {event.stage for event in said}
+    assert store.peek().generation == generation and store.peek().confirmed
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from toystreams import SIZE, delta_of, images
 
 from tinytrain.base.errors import InputError
+from tinytrain.base.events import Event, Failed, Note, Progress
 from tinytrain.drift import detector
 from tinytrain.drift.detector import STABLE
 from tinytrain.store import JUDGED, Store
@@ -17,11 +18,8 @@ from tinytrain.stream.events import (
     CUSUM,
     Drift,
     Ended,
-    Event,
-    Failed,
     Hint,
     Learned,
-    Note,
     Readapted,
     TakenBack,
     Verdict,
@@ -236,7 +234,7 @@ def test_every_event_has_facts_for_json_and_words_in_one_line(begin):
     session.look_at(Frame("image x", b"none"))
     session.look_at(Note("a folder cannot be listed"))
     session.end()
-    assert set(kinds(said)) == {*Event.__subclasses__(), Hint}
+    assert set(kinds(said)) == {*Event.__subclasses__(), Hint} - {Progress}, "no network was trained"
     for event in said:
         json.dumps(event.facts(), allow_nan=False)
         assert event.words() and "\n" not in event.words()

@@ -10,7 +10,7 @@ from numbers import Integral
 from tinytrain.backbones.catalogue import AUTO, SHIPPED, usual_budget
 from tinytrain.backbones.load import backbone_of, load_backbone
 from tinytrain.base.errors import BudgetError, InputError, UsageError
-from tinytrain.base.progress import Progress, silent
+from tinytrain.base.progress import OnProgress, silent
 from tinytrain.base.units import parse_bytes
 from tinytrain.datasets.dataset import Dataset, Provenance
 from tinytrain.datasets.decoding import all_decoded, decoded
@@ -75,7 +75,7 @@ class Drawn:
     again: Callable[[Dataset], Episode] | None = None
     once: bool = True
 
-    def decoded(self, shape: tuple[int, int, int], progress: Progress = silent) -> Episode:
+    def decoded(self, shape: tuple[int, int, int], progress: OnProgress = silent) -> Episode:
         """The episode with images of `shape` (height, width, channels). It says which were left out, and
         which are there more than once. Raises InputError.
         """
@@ -153,7 +153,7 @@ def open_episode(value, seed: int = 0, policy: Policy | Plan | None = None) -> D
 
 
 def open_images(
-    images, class_names: Sequence[str] | None, shape: tuple[int, int, int], progress: Progress = silent
+    images, class_names: Sequence[str] | None, shape: tuple[int, int, int], progress: OnProgress = silent
 ) -> tuple[Images, tuple[str, ...], bool, Provenance]:
     """All usable images, the names that their labels count in, whether they may be mirrored, and their files.
 

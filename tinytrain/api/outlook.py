@@ -4,6 +4,7 @@ import os
 import warnings
 
 from tinytrain.api.opening import Drawn, open_dataset, open_network, open_task, wrong_type
+from tinytrain.base.progress import silent
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.decoding import decoded
 from tinytrain.episode.episode import Episode
@@ -55,8 +56,9 @@ def check(
     """
     network = open_network(network)
     if not isinstance(images, Episode):
+        progress = device.progress if device else silent
         dataset = open_dataset(images, "images", "an Episode, ")
-        images = decoded(dataset, checking.episode_of(dataset), network.input.shape)
+        images = decoded(dataset, checking.episode_of(dataset), network.input.shape, progress)
         for line in skipped_lines(images.skipped):
             warnings.warn(line, stacklevel=2)
     return checking.check(network, images, seed, device)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tinytrain.api.opening import open_delta, open_network
 from tinytrain.base.errors import InputError
+from tinytrain.base.events import Note
 from tinytrain.datasets.folder_layout import is_image_name
 from tinytrain.delta.delta import Delta
 from tinytrain.network.network import Network
@@ -14,7 +15,7 @@ from tinytrain.report import Report
 from tinytrain.store import Start, Store
 from tinytrain.store.kept import MOST
 from tinytrain.stream import watcher
-from tinytrain.stream.events import Note, Verdict
+from tinytrain.stream.events import Verdict
 from tinytrain.stream.sources import FolderSource
 
 

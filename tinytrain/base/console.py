@@ -9,7 +9,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tinytrain.base.answer import ANSWER
-from tinytrain.base.errors import InputError, StorageError, TinytrainError, UsageError, visible
+from tinytrain.base.errors import (
+    CancelledError,
+    InputError,
+    StorageError,
+    TinytrainError,
+    UsageError,
+    visible,
+)
 from tinytrain.base.interrupts import INTERRUPTS
 from tinytrain.base.units import LARGEST, parse_fraction
 
@@ -29,7 +36,6 @@ def at_least(least: int):
 
 IMAGE_COMMANDS = ("adapt", "predict", "eval", "data")
 STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
-INTERRUPTED = 130
 MANY_OPTIONS = 6  # above it a usage line names none of them
 STORE = "--store"
 
@@ -209,19 +215,12 @@ def _open_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", errors="backslashreplace"))  # noqa: SIM115 - until the end
 
 
-class _InterruptError(TinytrainError):
-    exit_code = INTERRUPTED
-
-    def __str__(self):
-        return self.message
-
-
 def _known(error: BaseException, arguments: list[str]) -> TinytrainError | None:
     """`error` as a TinytrainError; None for a bug and for SystemExit."""
     if isinstance(error, TinytrainError):
         return error
     if isinstance(error, KeyboardInterrupt):
-        return _InterruptError("interrupted", "interrupted before it was done")
+        return CancelledError("interrupted", "interrupted before it was done")
     if isinstance(error, MemoryError):
         text = f"the machine has no memory left; {_memory_remedy(arguments)}"
         return StorageError("out-of-memory", text)

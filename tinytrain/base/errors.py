@@ -83,6 +83,15 @@ class AdaptationRefusedError(TinytrainError):
     exit_code = 5
 
 
+class CancelledError(TinytrainError):
+    """Whoever waits for the work has ended it, by Ctrl-C or otherwise (exit code 130)."""
+
+    exit_code = 130
+
+    def __str__(self):
+        return self.message
+
+
 class StorageError(TinytrainError):
     """A result could not be written, another process holds its place, or memory ran out (exit code 6).
 

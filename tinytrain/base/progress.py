@@ -5,10 +5,11 @@ import sys
 import time
 from collections.abc import Callable
 
+from tinytrain.base.events import Progress, Tell
 from tinytrain.base.notices import NOTICES
 
 # (stage, items done, items in all, loss of a step or None)
-Progress = Callable[[str, int, int, float | None], None]
+OnProgress = Callable[[str, int, int, float | None], None]
 INTERVAL = 0.1  # seconds between two updates of the line on a terminal
 # Without a terminal: the least seconds between two lines, and between them as a fraction of the time so far.
 # So ten hours give some hundred lines.
@@ -17,6 +18,16 @@ LINE_SECONDS, LINE_FRACTION = 10.0, 0.1
 
 def silent(stage: str, done: int, total: int, loss: float | None) -> None:
     """The progress callback that shows nothing."""
+
+
+def told(tell: Tell) -> OnProgress:
+    """The progress callback that tells each call as an event."""
+    return lambda *facts: tell(Progress(*facts))
+
+
+def told_compiling(tell: Tell) -> Callable[[tuple[int, int] | None], None]:
+    """The same of the kernels that are compiled, for `kernels.compile_cache.watch`."""
+    return lambda kernel: kernel and tell(Progress("compiling kernels", *kernel))
 
 
 class _Stream:
@@ -56,7 +67,7 @@ class _Stream:
 
 
 class ProgressLine:
-    """A `Progress` that shows stages on `stream`, with the remaining time.
+    """An `OnProgress` that shows stages on `stream`, with the remaining time.
 
     A context manager: on a terminal the line is erased on exit. Silent while a command with ``--quiet`` runs.
     It has no colour, so NO_COLOR needs no handling.
@@ -79,20 +90,19 @@ class ProgressLine:
             self._stage, self._start, self._first = stage, time.monotonic(), done
         last_on_terminal = self._stream.terminal and done >= total
         if self._stream.is_due() or last_on_terminal:
-            self._stream.show(self._line(stage, done, total, loss))
+            self._stream.show(self._line(Progress(stage, done, total, loss)))
 
     def clear(self) -> None:
         """Erase the line, so that other text can be printed; the next call shows it again."""
         self._stream.clear()
 
-    def _line(self, stage: str, done: int, total: int, loss: float | None) -> str:
-        line = f"{stage} {done}/{total}"
-        if loss is not None:
-            line += f"  loss {loss:.3f}"
+    def _line(self, event: Progress) -> str:
+        line = event.words()
         if self.note:
             line += f"  {self.note}"
-        if self._first < done < total:
-            seconds = (time.monotonic() - self._start) / (done - self._first) * (total - done)
+        if self._first < event.done < event.total:
+            each = (time.monotonic() - self._start) / (event.done - self._first)
+            seconds = each * (event.total - event.done)
             line += f"  {seconds:.0f} s left"
         return line
 

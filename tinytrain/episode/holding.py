@@ -5,7 +5,7 @@ from functools import partial
 from math import prod
 
 from tinytrain.base.errors import InputError
-from tinytrain.base.progress import Progress, silent
+from tinytrain.base.progress import OnProgress, silent
 from tinytrain.episode.episode import read_decoded
 
 HELD_BYTES = 64_000_000  # limit of decoded images in memory; above it they are decoded again when needed
@@ -16,7 +16,7 @@ def fits(count: int, shape: tuple[int, int, int]) -> bool:
     return count * prod(shape) <= HELD_BYTES
 
 
-def hold(images, shape: tuple[int, int, int], progress: Progress = silent) -> tuple[object, dict[str, str]]:
+def hold(images, shape: tuple[int, int, int], progress: OnProgress = silent) -> tuple[object, dict[str, str]]:
     """`images` without the broken ones, and what is wrong with those, by name. All are decoded once for it.
 
     `shape` (height, width, channels) is what they are asked for.

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 
-from tinytrain.base.errors import one_line
+from tinytrain.base.errors import CancelledError, one_line
 from tinytrain.kernels.compile_cache.facts import portable
 
 TOLD: set[str] = set()  # codes of the warnings that this process has given
@@ -29,6 +29,8 @@ def guarded(name: str, compiled, reference, replaced: set[str]):
         if name not in replaced:
             try:
                 return compiled.code(arguments)
+            except CancelledError:  # by who is told of the compiling
+                raise
             except Exception as error:  # numba and LLVM raise anything
                 replaced.add(name)
                 reason = one_line(f"{type(error).__name__}: {error}", 160)

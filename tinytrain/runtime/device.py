@@ -7,7 +7,7 @@ from numbers import Integral
 
 from tinytrain import kernels as kernel_table
 from tinytrain.base.errors import UsageError
-from tinytrain.base.progress import Progress, silent
+from tinytrain.base.progress import OnProgress, silent
 from tinytrain.episode.episode import Episode
 from tinytrain.network.network import Network
 from tinytrain.program.program import Program
@@ -41,7 +41,7 @@ class Device:
         self,
         backend: str = "auto",
         threads: int | None = None,
-        progress: Progress = silent,
+        progress: OnProgress = silent,
         now: Callable[[], float] = time.perf_counter,
     ):
         self.backend, self.progress, self.now = backend, progress, now

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from tinytrain.base.errors import InputError, one_line
+from tinytrain.base.events import Note
 from tinytrain.stream.boundaries import MOST_BYTES
-from tinytrain.stream.events import Note
 from tinytrain.stream.sources import Frame
 from tinytrain.stream.splitter import Splitter
 

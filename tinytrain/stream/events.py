@@ -1,13 +1,14 @@
-"""What a session of watching says, one event after another: a command prints them, a page may send them.
+"""What a session of watching says, beside the events of `tinytrain.base.events`.
 
-Of each event `facts` are JSON values and `words` a line. Verdicts and labels also have the `key` of an image.
+Verdicts and labels also have the `key` of an image.
 """
 
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tinytrain.base.errors import TinytrainError, visible
+from tinytrain.base.errors import visible
+from tinytrain.base.events import Event, Note
 
 if TYPE_CHECKING:  # printing and --help need no numpy
     from tinytrain.heads.head import HeadVerdict
@@ -23,16 +24,6 @@ NAMED_ANYWAY = (
     "every image gets a class, whatever it shows: this delta (head {}) cannot tell images of other things; "
     "--reject 60% of predict and watch refuses unsure answers"
 )
-
-
-class Event:
-    """Anything that is said. `keys` of its facts show its fields."""
-
-    event, keys = "", {"text": "text"}
-    is_needed = True  # by who asked for quiet as well
-
-    def facts(self) -> dict:
-        return {"event": self.event, **{key: getattr(self, field) for key, field in self.keys.items()}}
 
 
 @dataclass(frozen=True)
@@ -136,32 +127,6 @@ class Readapted(Event):
 
     def words(self) -> str:
         return self.text + shlex.join(self.command)
-
-
-@dataclass(frozen=True)
-class Failed(Event):
-    """An image that cannot be read, a refused label, or a store that takes nothing; `about` says which."""
-
-    error: TinytrainError
-    about: dict
-    more: str = ""
-
-    def facts(self) -> dict:
-        return {"event": "error", **self.about, **self.error.facts()}
-
-    def words(self) -> str:
-        return f"{self.error}{self.more}"
-
-
-@dataclass(frozen=True)
-class Note(Event):
-    """What a source of images has to say."""
-
-    event = "note"
-    text: str
-
-    def words(self) -> str:
-        return self.text
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,13 @@ from pathlib import Path
 import numpy as np
 
 from tinytrain.base.errors import InputError, TinytrainError
+from tinytrain.base.events import Tell
+from tinytrain.base.progress import told
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.episode.sources import images_of
 from tinytrain.network.network import Network
+from tinytrain.runtime.device import Device
 from tinytrain.runtime.predict import Predictor
 from tinytrain.store import JUDGED, WATCHED, ChangedError, watched
 from tinytrain.stream.events import Readapted
@@ -37,11 +40,18 @@ class Readaptation:
     """What the `watcher` of a store goes on with: its delta adapted again, or the one before.
 
     `wanted`: something has changed. Of the images that were corrected the last `since` are from after that; 0
-    if it is not known how many.
+    if it is not known how many. While a network is trained, `tell` gets its progress, and may raise
+    CancelledError: then the network stays as it is.
     """
 
-    def __init__(self, watcher: Watcher, mode: str, backbone: str | None = None):
-        self.watcher, self._mode, self._backbone = watcher, mode, backbone
+    def __init__(
+        self,
+        watcher: Watcher,
+        mode: str,
+        backbone: str | None = None,
+        tell: Tell = lambda event: None,
+    ):
+        self.watcher, self._mode, self._backbone, self._tell = watcher, mode, backbone, tell
         self._store = watcher.learner.store
         self.wanted, self.since, self._corrections = False, 0, 0
 
@@ -106,7 +116,8 @@ class Readaptation:
 
     def _trained(self) -> tuple[Delta | None, str]:
         watcher = self.watcher
-        return readapt(watcher.predictor.network, watcher.learner.delta, watcher.kept.files())
+        device = Device(progress=told(self._tell))
+        return readapt(watcher.predictor.network, watcher.learner.delta, watcher.kept.files(), device)
 
     def _tried(self, what: str, found: Callable[[], tuple[Delta | None, str]]) -> Readapted:
         """Put the delta that is `found` on trial, and say why it was, or why there is none."""
@@ -148,7 +159,7 @@ def is_enough(delta: Delta, counts: Counter) -> bool:
 
 
 def readapt(
-    network: Network, delta: Delta, files: list[tuple[Path, str]], seed: int = 0
+    network: Network, delta: Delta, files: list[tuple[Path, str]], device: Device | None = None, seed: int = 0
 ) -> tuple[Delta | None, str]:
     """The delta that was adapted to `files` with their classes, None if it is not better, and why.
 
@@ -167,7 +178,7 @@ def readapt(
             policy = continued_policy(delta)
         else:
             episode, policy = Episode(_images(rest, names), NO_IMAGES, names), "tinytrain"
-        report = with_forgotten(adapt(network, episode, policy=policy, seed=seed), delta)
+        report = with_forgotten(adapt(network, episode, policy=policy, seed=seed, device=device), delta)
     except InputError as error:
         return None, str(error)
     if not report.guard.accepted:

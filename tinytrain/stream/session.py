@@ -6,10 +6,11 @@ Where images come from and where events go is for others to say: a terminal, a f
 import contextlib
 import os
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tinytrain.base.errors import InputError, StorageError, TinytrainError, visible
+from tinytrain.base.events import Event, Failed, Note, Tell
 from tinytrain.drift.detector import DRIFT, Cusum
 from tinytrain.store import watched
 from tinytrain.stream.events import (
@@ -17,11 +18,8 @@ from tinytrain.stream.events import (
     IMAGES,
     Drift,
     Ended,
-    Event,
-    Failed,
     Hint,
     Learned,
-    Note,
     named_anyway,
 )
 from tinytrain.stream.labels import HELP, QUIT, UNDO, WORDS, LabelFile, Meaning, meaning
@@ -55,12 +53,13 @@ class Session:
     With a store in `watcher`, corrections that this cannot take wait, in order, and are tried again.
     """
 
-    def __init__(self, watcher: Watcher, tell: Callable[[Event], object], settings: Settings | None = None):
+    def __init__(self, watcher: Watcher, tell: Tell, settings: Settings | None = None):
         self.watcher, self.tell, self.settings = watcher, tell, settings or Settings()
         self._learner = watcher.learner
         self._labels = self._label_file()
-        stored = self._learner.store is not None
-        self._again = Readaptation(watcher, self.settings.readapt, self.settings.backbone) if stored else None
+        self._again = None
+        if self._learner.store is not None:
+            self._again = Readaptation(watcher, self.settings.readapt, self.settings.backbone, tell)
         self._errors = None
         if self.settings.drift == CUSUM:
             watcher.learner.monitor, self._errors = None, Cusum()

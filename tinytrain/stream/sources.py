@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tinytrain.base.errors import InputError, one_line
+from tinytrain.base.events import Note
 from tinytrain.base.files import open_without_waiting
 from tinytrain.stream.boundaries import MOST_BYTES, NoImageError, whole_end
-from tinytrain.stream.events import Note
 from tinytrain.stream.seen import UNREAD, Seen
 
 MOST = 1000  # names that a folder hands out after one look at it

@@ -11,6 +11,7 @@ from tinytrain.backbones.load import backbone_option
 from tinytrain.base.answer import with_old_keys
 from tinytrain.base.console import at_least, confidence
 from tinytrain.base.errors import InputError, UsageError, visible
+from tinytrain.base.events import Progress
 from tinytrain.base.units import parse_seconds
 from tinytrain.cli.commands.common import (
     DELTA_HELP,
@@ -244,13 +245,15 @@ class Keyboard:
 class Printer:
     """Prints events: verdicts and labels in two columns, what else there is to say on standard error.
 
-    With --json standard output has a line of JSON for each event but hints, and nothing else.
+    With --json standard output has a line of JSON for each event but hints and progress, and nothing else.
     """
 
     def __init__(self, arguments):
         self._json, self._verbose, self._width = arguments.json, arguments.verbose, 0
 
     def __call__(self, event) -> None:
+        if isinstance(event, Progress):
+            return
         is_result = isinstance(event, Verdict | Learned | TakenBack)
         if not is_result:
             say(event.words(), error=event.is_needed)
