@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from tinytrain.base.arena import Arena
 from tinytrain.program.calls import Buffer, Segment
 from tinytrain.program.memory_planner import Interval, Layout, place
 from tinytrain.program.program import Program
-from tinytrain.runtime.arena import Arena
 
 MARGIN = 64
 CANARY = np.uint8(0xA5)

@@ -2,12 +2,12 @@
 
 from copy import copy
 
+from tinytrain.base.arena import Arena
 from tinytrain.base.progress import OnProgress, silent
 from tinytrain.firmware_sim.boards.canaries import GuardedArena, guarded_call, with_margins
 from tinytrain.firmware_sim.boards.counters import Tally
 from tinytrain.kernels import NAMES
 from tinytrain.program.program import Program
-from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.device import Clock, Device
 
 

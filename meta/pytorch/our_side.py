@@ -3,6 +3,7 @@
 import numpy as np
 
 from tinytrain import kernels
+from tinytrain.base.arena import Arena
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.episode.episode import Episode
@@ -13,7 +14,6 @@ from tinytrain.plan.recipe import Recipe, Resources, Update
 from tinytrain.planner.candidates import WIDE_TILES
 from tinytrain.program.compile import compile_training
 from tinytrain.program.segments import SegmentBank
-from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.schedule import augmentation_of, sampled_items, step_items
 from tinytrain.runtime.stage_runner import Source

@@ -46,8 +46,9 @@ from tinytrain.meta.studies.study import (
 )
 from tinytrain.network.network import Network
 from tinytrain.pipeline.adapt import adapt
-from tinytrain.plan.budget import CHOICES, Budget
+from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe
+from tinytrain.program.backends import SUMMARIES
 from tinytrain.report import Report
 from tinytrain.runtime.device import Device
 
@@ -61,7 +62,7 @@ def budget_of(form: str) -> Budget:
     what, _, memory = form.partition("@")
     if not memory:
         raise UsageError("usage", f"there is no form {form}; a form is such as int8@256KB or 15%@1MB")
-    precise = {"precision": what} if what in CHOICES else {"macs": parse_fraction(what)}
+    precise = {"precision": what} if what in SUMMARIES else {"macs": parse_fraction(what)}
     return Budget(parse_bytes(memory), **precise)
 
 

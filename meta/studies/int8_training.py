@@ -35,10 +35,10 @@ from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import ROUNDINGS, Recipe
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy, policy_for
+from tinytrain.program.backends.working_copy import working_copy
 from tinytrain.program.trained_buffers import OPTIMIZER_STATES
 from tinytrain.report import Report
 from tinytrain.runtime.device import Device
-from tinytrain.runtime.int8_copy import working_copy
 
 DOMAINS = "pacs_photo,tiny_imagenet200,signs,leaves"  # none of them is a target
 NONE, PLAIN = "none", "float32"

@@ -12,13 +12,13 @@ from functools import partial
 import numpy as np
 
 from tinytrain import kernels as kernel_table
+from tinytrain.base.arena import Arena
 from tinytrain.base.errors import InputError
 from tinytrain.kernels.dispatch.native_calls import join_native
 from tinytrain.meta.training.full_program import PARTITIONS, full_program, output_shapes
 from tinytrain.network.network import Network
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.program.trained_arrays import Slot, slots
-from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, WorkingCopy, run
 from tinytrain.runtime.thread_pool import Workers
 

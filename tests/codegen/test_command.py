@@ -48,6 +48,12 @@ def test_the_example_learns_and_recognises(precision, given, tmp_path, capsys):
     assert len(re.findall(r"^.+ -> .+, \d+ %(?:, unknown|, uncertain)?$", done.stdout, re.MULTILINE)) == 4
 
 
+def test_a_plan_in_a_backend_without_a_form_in_c_is_refused_with_those_that_have_one(given, tmp_path, capsys):
+    assert main(["emit", *given, "-o", str(tmp_path / "c"), "--precision", "noisy:0.1"]) == 2
+    said = "computes in noisy:0.1:0, which has no form in C; give --precision float32 or int8"
+    assert said in capsys.readouterr().err and not (tmp_path / "c").exists()
+
+
 def test_the_example_asks_at_most_ten_images_of_all_classes_alike(tmp_path, capsys):
     save_network(int8nets.toy8("headed"), tmp_path / "net.safetensors")
     for classes, asked in ((2, 10), (3, 9)):

@@ -201,13 +201,18 @@ NAME, HEAD = "the backbone must be a sha256 digest", "the head must be .* its te
 RISE = "6.weight: channels must rise"
 DAMAGES = {
     "another kind": (lambda t, m: m.update(kind="tinytrain-network"), "^file-kind: .*is not a delta of ours"),
-    "a later schema": (lambda t, m: m.update(schema="4"), "^file-kind: .*the version that wrote it"),
+    "a later schema": (lambda t, m: m.update(schema="5"), "^file-kind: .*the version that wrote it"),
     "the schema of int8 without codes": (lambda t, m: m.update(schema="2"), METADATA),
     "codes in the schema of float32": (lambda t, m: m.update(codes="{}"), METADATA),
     "codes that are a list": (lambda t, m: m.update(schema="2", codes="[]"), "the codes must have exactly"),
     "codes without a scale": (
         lambda t, m: m.update(schema="2", codes='{"outputs":[[0.0,3]],"sums":[null]}'),
         "a code has no valid scale or zero",
+    ),
+    "an arithmetic in the schema of float32": (lambda t, m: m.update(arithmetic="noisy"), METADATA),
+    "an arithmetic that is no name": (
+        lambda t, m: m.update(schema="4", arithmetic="\x1b[31m"),
+        "the arithmetic must be the name of a backend",
     ),
     "more metadata": (lambda t, m: m.update(note="hello"), METADATA),
     "less metadata": (lambda t, m: m.pop("classes"), METADATA),

@@ -154,7 +154,7 @@ def test_the_default_policy_prefers_the_cut_that_holds_most_information():
 def test_the_default_policy_trains_no_more_parameters_than_its_fraction_of_the_memory(macs):
     for memory in (10_000, 30_000, 10**6):
         numbers = n_trained(NETWORK, chosen("tinytrain", memory=memory, macs=macs).updates)
-        most = tinytrain.PARAMETERS * memory / tinytrain.BYTES_EACH["float32"]
+        most = tinytrain.PARAMETERS * memory / 16
         assert numbers <= max(most, NETWORK.layers[-1].cout)
 
 

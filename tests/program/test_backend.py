@@ -1,27 +1,38 @@
-"""A backend says which kernels a program may call, and the dtypes of activations and weights."""
+"""A backend says what is called, in which dtypes, and what training, deltas and predictions make of it."""
 
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 import toynets
+from toydevices import ONE
 
-from tinytrain.plan.budget import TaskShape
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.plan.budget import AUTO, Budget, TaskShape
 from tinytrain.plan.recipe import Resources
-from tinytrain.program.backend import FLOAT32, Backend
+from tinytrain.program.backends import SUMMARIES
+from tinytrain.program.backends.float32 import Float32
+from tinytrain.program.backends.registry import BACKENDS, FLOAT32, INT8
+from tinytrain.program.backends.working_copy import WorkingCopy
 from tinytrain.program.calls import Call, Weight
 from tinytrain.program.checker import ProgramError, check_call, check_segment
 from tinytrain.program.compile import compile_training
 from tinytrain.program.segments import SegmentBank
+from tinytrain.runtime.embedder import Embedder
 
 NETWORK = toynets.toy("blocks")
 TASK, RESOURCES = TaskShape(9, 3, 4), Resources(0, 1, 1, 9, 9)
 ALL, NONE = (toynets.recipe(updates) for updates in (toynets.everything(NETWORK), ()))
 
 
-def without(kernel):
-    return replace(
-        FLOAT32, name="small", signatures={k: s for k, s in FLOAT32.signatures.items() if k != kernel}
-    )
+class Small(Float32):
+    """Float32 without one kernel."""
+
+    name = "small"
+
+    def __init__(self, kernel):
+        self.signatures = {k: s for k, s in FLOAT32.signatures.items() if k != kernel}
 
 
 def halved(signature):
@@ -33,7 +44,12 @@ def halved(signature):
     return replace(signature, arrays=arrays)
 
 
-HALF = Backend("half", {k: halved(s) for k, s in FLOAT32.signatures.items()}, "float16", "float16")
+class Half(Float32):
+    name, dtype, weight_form = "half", "float16", "float16"
+    signatures: ClassVar = {k: halved(s) for k, s in FLOAT32.signatures.items()}
+
+
+HALF = Half()
 
 
 @pytest.mark.parametrize("kernel", ["depthwise_grad_weight", "pack_mask", "transpose"])
@@ -41,7 +57,7 @@ def test_a_program_that_needs_a_kernel_that_the_backend_lacks_is_not_compiled(ke
     calls = SegmentBank(NETWORK, ALL).segments([("backward", 1)])["backward", 1].calls
     needed = kernel in {call.kernel for call in calls}
     assert needed == (kernel != "transpose")
-    bank = SegmentBank(NETWORK, ALL, backend=without(kernel))
+    bank = SegmentBank(NETWORK, ALL, backend=Small(kernel))
     if needed:
         with pytest.raises(ProgramError, match=f"backend small has no kernel {kernel}"):
             compile_training(NETWORK, ALL, RESOURCES, TASK, bank)
@@ -49,14 +65,59 @@ def test_a_program_that_needs_a_kernel_that_the_backend_lacks_is_not_compiled(ke
         assert compile_training(NETWORK, ALL, RESOURCES, TASK, bank).nbytes
 
 
+def test_every_backend_has_a_line_of_help():
+    assert [*SUMMARIES] == [AUTO, *BACKENDS]
+
+
+@pytest.mark.parametrize("kernel", ["product_codes", "gather_codes", "depthwise_grad_weight_codes"])
+def test_kernels_of_codes_are_those_of_int8_alone(kernel):
+    assert Call(kernel, (), backend=INT8).signature is INT8.signature(kernel)
+    with pytest.raises(ProgramError, match=f"backend float32 has no kernel {kernel}"):
+        Call(kernel, (), backend=FLOAT32)
+
+
 def test_a_backend_that_cannot_train_compiles_what_trains_nothing():
-    bank = SegmentBank(NETWORK, NONE, backend=without("pack_mask"))
+    bank = SegmentBank(NETWORK, NONE, backend=Small("pack_mask"))
     assert compile_training(NETWORK, NONE, RESOURCES, TASK, bank).nbytes
 
 
 def test_a_call_of_no_kernel_is_refused():
     with pytest.raises(ProgramError, match="no kernel depthwise_sideways"):
         Call("depthwise_sideways", ())
+
+
+class LostCopy(WorkingCopy):
+    """The first weight of each output channel is 0, whatever is written there."""
+
+    def _fill(self, network, i, part, out):
+        super()._fill(network, i, part, out)
+        self.lose(out, part)
+
+    def settle(self):
+        for i, part in self.own:
+            self.lose(self._parts[i, part], part)
+
+    def lose(self, values, part):
+        if part == "weight":
+            values[0] = 0
+
+
+class Lost(Float32):
+    name, copy = "lost", LostCopy
+
+    def stored(self, network):
+        return {"arithmetic": self.name}
+
+
+def test_a_row_of_the_registry_is_all_that_a_backend_needs(monkeypatch):
+    """The copy that fills, settles and is read decides what is trained, stored and predicted."""
+    monkeypatch.setitem(BACKENDS, "lost", Lost())
+    budget, episode = Budget(10**6, precision="lost"), toy_episode()
+    delta = adapt(toy_network(), episode, budget, "last_layer", device=ONE, force=True).delta
+    (trained,) = delta.slices
+    assert delta.precision == "lost" and not trained.values[0].any() and trained.values[1:].all()
+    exact = Embedder(toy_network(), replace(delta, arithmetic=None)).embed(episode.support)
+    assert Embedder(toy_network(), delta).embed(episode.support).tobytes() != exact.tobytes()
 
 
 @pytest.mark.parametrize("kind, n", [("prefix", 1), ("embed", 1), ("embed", 2)])

@@ -36,13 +36,13 @@ from toysteps import (
 )
 
 from tinytrain import kernels
+from tinytrain.base.arena import Arena
 from tinytrain.base.errors import UsageError
 from tinytrain.network.network import with_modules
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import image_macs
 from tinytrain.plan.recipe import Update, check_updates
 from tinytrain.program.compile import compile_fisher
-from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.fisher import measure_fisher
 from tinytrain.runtime.stage_runner import Source

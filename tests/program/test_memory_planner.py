@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from cases import each
 
+from tinytrain.base.arena import Arena
 from tinytrain.program import memory_planner as arena
 from tinytrain.program.memory_planner import ALIGNMENT, Interval, Layout, aligned, check, lower_bound, place
-from tinytrain.runtime.arena import Arena
 
 
 def interval(nbytes, first, last, name="a"):

@@ -11,13 +11,13 @@ from toyplans import planned
 from toysteps import IMAGES, LABELS, augmentation, augmented
 
 from tinytrain import kernels
+from tinytrain.base.arena import Arena
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.scores import last_blocks
 from tinytrain.program.compile import compile_fisher
 from tinytrain.report.content import similarity
 from tinytrain.runtime import fisher as probing
-from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.fisher import measure_fisher
 from tinytrain.runtime.stage_runner import Source

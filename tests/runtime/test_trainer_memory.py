@@ -11,11 +11,11 @@ from toynets import calls_of
 from toypolicies import POLICIES
 
 import tinytrain
+from tinytrain.base.arena import Arena
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
+from tinytrain.program.backends.working_copy import parts_of
 from tinytrain.runtime import device
-from tinytrain.runtime.arena import Arena
-from tinytrain.runtime.bind import parts_of
 from tinytrain.runtime.trainer import Trainer
 
 PLANS = pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from toydevices import ONE
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode
 from tinytrain.plan.budget import Budget
+from tinytrain.program.backends.int8_copy import Int8Copy
+from tinytrain.program.backends.working_copy import FROZEN, WorkingCopy, parts_of, working_copy
 from tinytrain.runtime import adaptation, embedder
-from tinytrain.runtime.bind import FROZEN, WorkingCopy, parts_of
-from tinytrain.runtime.int8_copy import Int8Copy, working_copy
 from tinytrain.runtime.trainer import Trainer
 
 PRECISIONS = each("precision, kind", [("float32", WorkingCopy), ("int8", Int8Copy)])

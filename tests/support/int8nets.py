@@ -13,7 +13,7 @@ from tinytrain.network.quantisation import Codes, Quantisation
 from tinytrain.plan.costs import cut_layer, n_trained
 from tinytrain.program.autodiff.int8_emitter import Int8Emitter
 from tinytrain.program.autodiff.tape import Tape
-from tinytrain.program.backend import INT8
+from tinytrain.program.backends.registry import INT8
 from tinytrain.program.calls import Buffer, Segment
 from tinytrain.program.trained_arrays import trained_parts
 

@@ -8,13 +8,13 @@ import numpy as np
 from oracle import Oracle
 
 from tinytrain import kernels
+from tinytrain.base.arena import Arena
 from tinytrain.network.layer import ACTIVATIONS
 from tinytrain.network.network import InputSpec, Layer, Network
 from tinytrain.network.validation import check_network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources, Update
 from tinytrain.program.compile import compile_training
-from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.stage_runner import Source
 from tinytrain.runtime.trainer import Trainer

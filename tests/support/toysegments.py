@@ -7,17 +7,18 @@ from oracle import Oracle
 from toynets import features_of, recipe, relative, selected
 
 from tinytrain import kernels
+from tinytrain.base.arena import Arena
 from tinytrain.plan.costs import cut_layer, n_trained
 from tinytrain.program.autodiff import emitter as emit
 from tinytrain.program.autodiff import fused_block
 from tinytrain.program.autodiff.emitter import Emitter
 from tinytrain.program.autodiff.tape import Tape
-from tinytrain.program.backend import INT8
+from tinytrain.program.backends.int8_copy import Int8Copy
+from tinytrain.program.backends.registry import INT8
+from tinytrain.program.backends.working_copy import WorkingCopy
 from tinytrain.program.calls import Buffer, Segment
 from tinytrain.program.trained_arrays import columns_of, slots, trained_parts
-from tinytrain.runtime.arena import Arena
-from tinytrain.runtime.bind import Binder, WorkingCopy
-from tinytrain.runtime.int8_copy import Int8Copy
+from tinytrain.runtime.bind import Binder
 
 
 def bound(segment, network, arrays, updates=()):

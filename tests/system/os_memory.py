@@ -27,6 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from tinytrain.backbones.load import load_backbone
+from tinytrain.base.arena import Arena
 from tinytrain.base.errors import BudgetError
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.pipeline.adapt import adapt
@@ -34,12 +35,11 @@ from tinytrain.pipeline.warmup import warm_up
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.registry import POLICIES
+from tinytrain.program.backends.working_copy import working_copy
 from tinytrain.runtime import fisher as scoring
 from tinytrain.runtime.adaptation import Run
-from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import run
 from tinytrain.runtime.device import Device
-from tinytrain.runtime.int8_copy import working_copy
 from tinytrain.runtime.stage_runner import Source
 from tinytrain.runtime.trainer import Trainer
 

@@ -22,9 +22,9 @@ from oracle import Oracle, convolve_gradients, fisher, gradients
 from toynets import everything, gradient_of, recipe, relative, trainer, watched
 
 from tinytrain.backbones.torch_checkpoint import import_checkpoint
+from tinytrain.base.arena import Arena
 from tinytrain.plan.budget import TaskShape
 from tinytrain.program.compile import compile_fisher
-from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.fisher import measure_fisher
 from tinytrain.runtime.stage_runner import Source

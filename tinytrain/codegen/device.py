@@ -14,11 +14,11 @@ from tinytrain.codegen.places import Places
 from tinytrain.heads.registry import find_head
 from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network
-from tinytrain.network.quantisation import int8_obstacle
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import macs_of
 from tinytrain.plan.plan import Cost, Plan
 from tinytrain.plan.recipe import Recipe, Resources
+from tinytrain.program.backends.registry import FLOAT32, INT8, find_backend
 from tinytrain.program.calls import Buffer, Role
 from tinytrain.program.compile import compile_fisher, compile_training, training_bytes
 from tinytrain.program.head_buffers import head_views
@@ -27,7 +27,8 @@ from tinytrain.program.stages import FitHead, KeepHead, nodes
 from tinytrain.program.trained_arrays import Slot, slots
 
 HEADS = {"lda": "head_lda.c", "mild-lda": "head_lda.c", "cosine": "head_cosine.c"}  # become head_result.c
-ACTIVATIONS = {"float32": (None, "relu6"), "int8": (None, "relu", "relu6")}
+# What can follow a layer, by the backends that have a form in C.
+ACTIVATIONS = {FLOAT32.name: (None, "relu6"), INT8.name: (None, "relu", "relu6")}
 MOST_WAYS = 250  # labels and counts of a class are bytes in tables
 
 
@@ -53,7 +54,7 @@ class Device:
     @property
     def int8(self) -> bool:
         """Whether weights and values between layers are int8."""
-        return self.recipe.precision == "int8"
+        return find_backend(self.recipe.precision).in_codes
 
     @property
     def support(self) -> int:
@@ -105,6 +106,9 @@ def device_of(network: Network, plan: Plan) -> Device:
 
     Raises UsageError ``unsupported`` for what has no form in C.
     """
+    if plan.recipe.precision not in ACTIVATIONS:
+        what, remedy = f"computes in {plan.recipe.precision}", f"give --precision {' or '.join(ACTIVATIONS)}"
+        raise UsageError("unsupported", f"the plan {what}, which has no form in C; {remedy}")
     for i, layer in enumerate(network.layers):
         if not _has_kernels(layer, i, plan.recipe.precision):
             what = f"layer {layer.name} of {network.name} has no kernel in C"
@@ -131,12 +135,12 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
     other = "take policy tinytrain"
     weights = [layers[u.layer] for u in recipe.updates if u.channels]
     cut = network.block_start(recipe.updates[0].layer) if recipe.updates else 0
-    is_int8 = recipe.precision == "int8"
-    int8 = is_int8 and int8_obstacle(network)
-    some_inputs = not is_int8 and any(u.inputs is not None for u in recipe.updates)
-    filters = not is_int8 and any(x.kind == "depthwise" for x in weights)
+    backend = find_backend(recipe.precision)
+    obstacle, in_codes = backend.obstacle(network, recipe), backend.in_codes
+    some_inputs = not in_codes and any(u.inputs is not None for u in recipe.updates)
+    filters = not in_codes and any(x.kind == "depthwise" for x in weights)
     for met, what, remedy in (
-        (int8, f"it is computed in int8, but {int8}", "give --precision float32"),
+        (obstacle, f"it is computed in {backend.name}, but {obstacle}", "give --precision float32"),
         (task.n_support % task.n_way, "classes have different numbers of images", "give --shots"),
         (task.n_remembered or task.replay, "it has a replay memory", "leave out --replay"),
         (task.n_way > MOST_WAYS, f"it has more than {MOST_WAYS} classes", f"give --way {MOST_WAYS}"),

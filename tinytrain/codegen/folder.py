@@ -15,15 +15,16 @@ from tinytrain.codegen.int8_tables import c_int8_network
 from tinytrain.codegen.tables import c_draws, c_network, c_plan
 from tinytrain.codegen.text import array, comment, rows
 from tinytrain.episode.episode import Episode
+from tinytrain.program.backends.registry import FLOAT32, INT8
 
 EXAMPLES = "examples/demo/examples.c"
 QUERIES = 10  # with one of each of two classes, one mistake would look like chance
 # Files for plans in one precision.
 ONLY = {
-    "float32": (
+    FLOAT32.name: (
         "kernels_float32.h", "kernels_dense.c", "kernels_depthwise.c", "kernels_features.c",
     ),
-    "int8": (
+    INT8.name: (
         "kernels_int8.h", "kernels_int8_arithmetic.h", "kernels_int8_back.c", "kernels_int8_channels.c",
         "kernels_int8_cmsis.c", "kernels_int8_columns.c", "kernels_int8_depthwise.c",
         "kernels_int8_gradients.c", "kernels_int8_layers.c", "kernels_int8_products.c",
@@ -54,7 +55,8 @@ def files_of(device: Device, draws: Draws, class_names: tuple[str, ...]) -> dict
         "network.c": c_int8_network(device) if device.int8 else c_network(device.network),
         "plan.h": c_plan(device, draws, class_names),
     }
-    others = {*HEADS.values(), *ONLY["float32" if device.int8 else "int8"]}
+    own = ONLY[device.recipe.precision]
+    others = {*HEADS.values()} | {name for files in ONLY.values() for name in files if name not in own}
     library = {p.name: p.read_text() for p in sorted(SOURCES.iterdir()) if p.name not in others}
     library |= {name: "\n".join(lines) for name, lines in made.items()}
     library |= {

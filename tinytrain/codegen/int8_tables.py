@@ -9,7 +9,7 @@ from tinytrain.codegen.text import array, by, comment, table
 from tinytrain.network.network import Network
 from tinytrain.network.quantisation import input_codes
 from tinytrain.program.autodiff.int8_ops import is_turned
-from tinytrain.runtime.int8_copy import Int8Copy
+from tinytrain.program.backends.int8_copy import Int8Copy
 
 # Arrays of a layer by the names of its working copy: in C, and what comes before their names in network.c.
 ALWAYS = {"folded bias": ("int32_t", "start"), "factor": ("int32_t", "factor"), "shift": ("uint8_t", "shift")}

@@ -46,8 +46,9 @@ class Changes:
     """What was trained of one network: slices, bound to the backbone with digest `backbone`.
 
     `replay` are features of some images of each class, for a later adaptation. With `codes` it was adapted in
-    int8, and predicts so: these are the codes of the layers' outputs, and values of weights are int8. The
-    arrays that `adapt` leaves here lie in its arena: of that memory only their pages are still held.
+    int8, and predicts so: these are the codes of the layers' outputs, and values of weights are int8.
+    `arithmetic` names any other backend but float32 that it was adapted in, and predicts in. The arrays that
+    `adapt` leaves here lie in its arena: of that memory only their pages are still held.
     """
 
     backbone: str
@@ -56,11 +57,12 @@ class Changes:
     _: KW_ONLY
     replay: Replay | None = None
     codes: Quantisation | None = None
+    arithmetic: str | None = None
 
     @property
     def precision(self) -> str:
-        """ "float32" or "int8"."""
-        return "int8" if self.codes else "float32"
+        """The name of the backend that it was adapted in."""
+        return self.arithmetic or ("int8" if self.codes else "float32")
 
     def arrays(self) -> list[np.ndarray]:
         """All values and indices."""

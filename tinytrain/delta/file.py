@@ -36,11 +36,18 @@ from tinytrain.network.committee import MOST_MEMBERS, joint_digest
 from tinytrain.network.quantisation import Quantisation
 
 KIND = "tinytrain-delta"
-# The keys of the metadata by schema: the second is for int8, the third for a committee.
+# The keys of the metadata by schema: the second is for int8, the third for a committee, the fourth for what
+# neither of the first two is computed in.
 METADATA = {"kind", "schema", "backbone", "backbone_name", "classes", "head", "report"}
-SCHEMA, WITH_CODES, OF_COMMITTEE = "1", "2", "3"
-KEYS = {SCHEMA: METADATA, WITH_CODES: METADATA | {"codes"}, OF_COMMITTEE: METADATA | {"members"}}
-MEMBER_FIELDS = {"backbone", "backbone_name", "codes"}
+SCHEMA, WITH_CODES, OF_COMMITTEE, NAMED = "1", "2", "3", "4"
+KEYS = {
+    SCHEMA: METADATA,
+    WITH_CODES: METADATA | {"codes"},
+    OF_COMMITTEE: METADATA | {"members"},
+    NAMED: METADATA | {"arithmetic"},
+}
+MEMBER_FIELDS = {"backbone", "backbone_name", "codes"}  # and "arithmetic", where it is not float32 or int8
+ARITHMETIC = re.compile(r"[a-z][a-z0-9-]{0,30}(:[0-9a-z.+-]{1,30}){0,4}")
 HEAD_FIELDS = ("kind", "temperature", "left_out", "views")
 OPTIONAL = {"limit"}  # not in deltas from before heads had one
 SLICE_NAME = re.compile(r"(0|[1-9][0-9]{0,3})\.(?:(weight|bias)\.(channels|values)|(weight)\.(inputs))")
@@ -76,12 +83,15 @@ def encode_delta(delta: Delta, heads: Mapping[str, HeadMethod] = HEADS) -> bytes
         facts["limit"] = head.limit._asdict()
     texts = _json(facts, "head"), _json(delta.report, "report")
     metadata = metadata_of(delta.backbone, delta.backbone_name, delta.class_names, *texts, delta.codes)
+    if delta.arithmetic:
+        metadata |= {"schema": NAMED, "arithmetic": delta.arithmetic}
     if delta.members:
         members = [
             {
                 "backbone": part.backbone,
                 "backbone_name": _shown(part.backbone_name),
                 "codes": written_codes(part.codes) if part.codes else None,
+                **({"arithmetic": part.arithmetic} if part.arithmetic else {}),
             }
             for part in delta.members
         ]
@@ -170,11 +180,13 @@ def decode_delta(
         class_names=classes,
         report=report,
         codes=_codes(metadata.get("codes"), source),
+        arithmetic=metadata.get("arithmetic"),
         members=tuple(
             Changes(
                 member["backbone"],
                 member["backbone_name"],
                 codes=_codes(member["codes"], source),
+                arithmetic=member.get("arithmetic"),
                 **_changed(parts[number], len(classes), f"{source}: member {number}"),
             )
             for number, member in enumerate(members)
@@ -196,7 +208,8 @@ def _members(metadata: dict[str, str], source: str) -> list[dict]:
         return []
     members = parse_json(metadata["members"], f"{source}: members")
     well_formed = isinstance(members, list) and 2 <= len(members) <= MOST_MEMBERS
-    if not well_formed or not all(isinstance(m, dict) and m.keys() == MEMBER_FIELDS for m in members):
+    well_formed = well_formed and all(isinstance(m, dict) for m in members)
+    if not well_formed or any(m.keys() - {"arithmetic"} != MEMBER_FIELDS for m in members):
         raise damaged(
             f"{source}: members must be a list of 2 to {MOST_MEMBERS}, each with "
             f"{', '.join(sorted(MEMBER_FIELDS))}"
@@ -217,7 +230,7 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
         raise InputError(
             "file-kind",
             f"{source} has schema {metadata.get('schema', 'none')[:20]!r}, this version reads"
-            f" {SCHEMA!r} to {OF_COMMITTEE!r}; use the version that wrote it",
+            f" {SCHEMA!r} to {NAMED!r}; use the version that wrote it",
         )
     if metadata.keys() != KEYS[metadata["schema"]]:
         raise damaged(f"{source}: metadata must be exactly {', '.join(sorted(METADATA))}")
@@ -236,6 +249,9 @@ def _check_backbone_facts(facts: dict, source: str) -> None:
         raise damaged(
             f"{source}: the backbone must be a sha256 digest, its name {MAX_NAME} printable letters or less"
         )
+    named = facts.get("arithmetic")
+    if named is not None and not (isinstance(named, str) and ARITHMETIC.fullmatch(named)):
+        raise damaged(f"{source}: the arithmetic must be the name of a backend with its options")
 
 
 def _codes(text: str | None, source: str) -> Quantisation | None:

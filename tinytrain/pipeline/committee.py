@@ -136,7 +136,9 @@ def _with_joint_head(
 
 
 def _changes(delta: Delta) -> Changes:
-    return Changes(delta.backbone, delta.backbone_name, delta.slices, codes=delta.codes)
+    return Changes(
+        delta.backbone, delta.backbone_name, delta.slices, codes=delta.codes, arithmetic=delta.arithmetic
+    )
 
 
 def _right(raw: np.ndarray, episode: Episode) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What an adaptation would train and cost, in both precisions side by side; nothing is trained."""
+"""What an adaptation would train and cost, in several precisions side by side; nothing is trained."""
 
 import math
 from dataclasses import dataclass, replace
@@ -7,18 +7,19 @@ from functools import cached_property
 from tinytrain.base.answer import with_old_keys
 from tinytrain.base.errors import BudgetError, UsageError
 from tinytrain.episode.episode import Episode
+from tinytrain.plan.budget import AUTO
 from tinytrain.plan.costs import n_trained
 from tinytrain.plan.plan import Plan
 from tinytrain.plan.published_costs import table_rows
 from tinytrain.plan.scores import Scores
 from tinytrain.planner.planner import Planner
+from tinytrain.program.backends.registry import CHOSEN
 from tinytrain.program.mac_counts import macs_by_part, stage_macs
 from tinytrain.program.program import Program
 from tinytrain.report import content
 from tinytrain.runtime.device import Device
 from tinytrain.runtime.time_budget import Speed, expected, in_time
 
-OTHER = {"float32": "int8", "int8": "float32"}
 FITS = "all that the policy chooses can be trained inside the budget"
 
 
@@ -44,7 +45,7 @@ class Planned:
         return self.planner.program(self.plan)
 
     def to_json(self) -> dict:
-        """What ``tinytrain plan --json`` prints, without warnings. Also plans the other precision."""
+        """What ``tinytrain plan --json`` prints, without warnings. Also plans other precisions."""
         network, plan, scores, program = self.planner.network, self.plan, self.scores, self.program
         advice = self.planner.advice(scores)
         return {
@@ -69,16 +70,17 @@ class Planned:
         }
 
     def precisions(self) -> dict:
-        """What this plan and the one of the other precision come to, and why this one is taken."""
+        """What this plan and those of the precisions that `auto` chooses among come to; why this is taken."""
         own = self.plan.recipe.precision
-        rows = {own: self._row()}
-        other = self.asked.of(budget=replace(self.asked.budget, precision=OTHER[own]))
-        try:
-            rows[OTHER[own]] = planned(self.episode, other, self.seed)._row()
-        except (BudgetError, UsageError) as error:
-            needs = getattr(error, "smallest", None)
-            rows[OTHER[own]] = {"refused": error.code, "why": error.message, "needs": needs}
-        return {"taken": own, "why": self._why(own, rows), **{p: rows[p] for p in OTHER}}
+        rows = {backend.name: {} for backend in CHOSEN} | {own: self._row()}
+        for name in [name for name in rows if name != own]:
+            other = self.asked.of(budget=replace(self.asked.budget, precision=name))
+            try:
+                rows[name] = planned(self.episode, other, self.seed)._row()
+            except (BudgetError, UsageError) as error:
+                needs = getattr(error, "smallest", None)
+                rows[name] = {"refused": error.code, "why": error.message, "needs": needs}
+        return {"taken": own, "why": self._why(own, rows), **rows}
 
     def _row(self) -> dict:
         plan, layers = self.plan, len(self.planner.network.layers)
@@ -96,11 +98,12 @@ class Planned:
         return with_old_keys(facts)
 
     def _why(self, own: str, rows: dict) -> str:
-        if (asked := self.asked.budget.precision) != "auto":
+        if (asked := self.asked.budget.precision) != AUTO:
             return f"--precision {asked} was given"
-        if rows["int8"].get("refused") == "unsupported":
-            return "the network or the policy cannot be trained in int8"
-        return FITS if own == "float32" else f"in float32 not {FITS}"
+        if refused := [name for name, row in rows.items() if row.get("refused") == "unsupported"]:
+            return f"the network or the policy cannot be trained in {refused[0]}"
+        first = CHOSEN[0].name
+        return FITS if own == first else f"in {first} not {FITS}"
 
 
 def planned(episode: Episode, planner: Planner, seed: int = 0) -> Planned:

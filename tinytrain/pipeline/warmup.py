@@ -13,6 +13,7 @@ from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.policies.common import Policy
 from tinytrain.policies.tinytl import modules_from
+from tinytrain.program.backends.registry import INT8
 
 # Between them these pass through every kernel. (First trained layer, optimizer, rounding), and in float32
 # (first trained layer, optimizer, kind of step, head).
@@ -27,7 +28,7 @@ def warm_up() -> list[str]:
         adapt(network, episode, Budget(memory=2**24), _policy(*run))
     in_codes = replace(network, quantisation=_codes_of(network))
     for run in INT8_RUNS:
-        adapt(in_codes, episode, Budget(memory=2**24, precision="int8"), _int8_policy(*run))
+        adapt(in_codes, episode, Budget(memory=2**24, precision=INT8.name), _int8_policy(*run))
     table = kernel_table.load()
     # A large network also asks for matrices to be transposed, and for products of some columns, transposed; a
     # portable one is compiled for them.
@@ -98,7 +99,7 @@ def _int8_policy(first: int, optimizer: str, rounding: str) -> Policy:
     def recipe(network: Network, *_) -> Recipe:
         updates = tuple(_update(network, i) for i in range(first, len(network.layers)))
         plain = Recipe("warmup", updates, ((1e-4, 1e-4),) * len(updates), optimizer, "both", steps=2, views=3)
-        return plain.in_precision("int8", rounding)
+        return plain.in_precision(INT8.name, rounding)
 
     return replace(_policy(first, optimizer, "both", "lda"), recipe=recipe)
 

@@ -8,7 +8,7 @@ from tinytrain.base.errors import UsageError
 from tinytrain.episode.episode import Episode
 
 MACS_MODES = ("mean", "sample")
-CHOICES = ("auto", "float32", "int8")  # of the precision
+AUTO = "auto"  # the precision that leaves the choice to the planner
 MACS = 0.15  # of the full backward pass
 MACS_IN_TIME = 0.3  # at most, if there is a time to be spent
 
@@ -19,8 +19,9 @@ class Budget:
 
     `memory`: bytes of the arena, at its peak. `macs`: backward multiply-accumulates per pseudo-query
     as a share of the full backward pass (2 x forward MACs). `macs_mode`: "mean" limits the mean over
-    a step's pseudo-queries, "sample" the dearest single image. `precision`: "float32" or "int8", in which
-    everything is computed; "auto" leaves it to the planner. `seconds`: the time that an adaptation may take
+    a step's pseudo-queries, "sample" the dearest single image. `precision`: the backend in
+    which everything is computed, such as float32 or int8; "auto" leaves it to the planner, which refuses
+    an unknown one. `seconds`: the time that an adaptation may take
     on this machine, from decoded images to the verdict; None for as long as the rest takes. With a time, MACs
     are at most `macs` and often fewer. `macs` is by default 0.15, and 0.3 with a time. Raises UsageError for
     what is no number of bytes, no share or no time.
@@ -29,7 +30,7 @@ class Budget:
     memory: int = 1_000_000
     macs: float | None = None
     macs_mode: str = "mean"
-    precision: str = "auto"
+    precision: str = AUTO
     seconds: float | None = None
 
     def __post_init__(self):
@@ -43,10 +44,8 @@ class Budget:
             raise UsageError(
                 "usage", f"{self.macs_mode!r} is no mode of the MACs; give {' or '.join(MACS_MODES)}"
             )
-        if self.precision not in CHOICES:
-            raise UsageError(
-                "usage", f"{self.precision!r} is no precision; give {', '.join(CHOICES[:-1])} or int8"
-            )
+        if not isinstance(self.precision, str):
+            raise UsageError("usage", f"{self.precision!r} is no precision; give its name, such as {AUTO!r}")
         if self.seconds is not None and not (isinstance(self.seconds, Real) and 0 < self.seconds < math.inf):
             raise UsageError("usage", f"{self.seconds!r} is no time; give seconds above 0")
 

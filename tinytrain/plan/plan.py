@@ -11,10 +11,9 @@ from tinytrain.base.units import finite_or_none
 from tinytrain.episode.augment import Ranges
 from tinytrain.heads.registry import HEADS
 from tinytrain.network.network import Network
-from tinytrain.plan.budget import CHOICES, MACS_MODES, Budget, TaskShape
+from tinytrain.plan.budget import MACS_MODES, Budget, TaskShape
 from tinytrain.plan.costs import full_backward_macs, macs_of
 from tinytrain.plan.recipe import (
-    PRECISIONS,
     ROUNDINGS,
     Arithmetic,
     Recipe,
@@ -191,9 +190,7 @@ _OPTIONS = {
     "quotas": flag,
     "last_step": _SOME,
     "augmentation": table(Ranges, dict.fromkeys(("colours", "turn", "zoom"), number(0, 100))),
-    "arithmetic": table(
-        Arithmetic, {"precision": choice(*PRECISIONS), "rounding": choice(*ROUNDINGS), "scaled": flag}
-    ),
+    "arithmetic": table(Arithmetic, {"precision": text, "rounding": choice(*ROUNDINGS), "scaled": flag}),
 }
 _RECIPE = {
     "policy": text,
@@ -225,7 +222,7 @@ _CHECK = table(
                 "memory": _BYTES,
                 "macs": number(0, 1e300),
                 "macs_mode": choice(*MACS_MODES),
-                "precision": choice(*CHOICES),
+                "precision": text,
                 "seconds": number(1e-300, 1e300),
             },
         ),

@@ -95,7 +95,6 @@ def _bad_recipe(what: str) -> UsageError:
     return UsageError("usage", f"{what}; correct the policy")
 
 
-PRECISIONS = ("float32", "int8")
 ROUNDINGS = ("nearest", "truncated", "stochastic", "carried", "masters")
 
 
@@ -103,11 +102,12 @@ ROUNDINGS = ("nearest", "truncated", "stochastic", "carried", "masters")
 class Arithmetic:
     """The numbers that a network is computed and trained in.
 
-    `precision`: "float32", or "int8" for 8-bit weights, activations and cached features, and float32
-    gradients. The rest is for int8. `rounding` of an updated weight: "nearest"; "truncated" towards zero;
-    "stochastic", up or down at random; "carried", to the nearest, and what is lost is kept in 8 bits for the
-    next step; "masters", to the nearest from a float32 copy. `scaled`: steps are those of the float32 weights
-    (quantisation-aware scaling, Lin et al., NeurIPS 2022); otherwise gradients of codes are not scaled.
+    `precision`: the name of a backend: float32; int8, for 8-bit weights, activations and cached features, and
+    float32 gradients; or another. The rest is for int8. `rounding` of an updated weight: "nearest";
+    "truncated" towards zero; "stochastic", up or down at random; "carried", to the nearest, and what is lost
+    is kept in 8 bits for the next step; "masters", to the nearest from a float32 copy. `scaled`: steps are
+    those of the float32 weights (quantisation-aware scaling, Lin et al., NeurIPS 2022); otherwise gradients
+    of codes are not scaled.
     """
 
     precision: str = "float32"
@@ -243,10 +243,3 @@ class Resources:
 def trained_modules(network: Network, updates: tuple[Update, ...]) -> tuple[Module, ...]:
     """The lite residual modules that are trained."""
     return network.modules_of(u.layer for u in updates)
-
-
-def recipe_obstacle(network: Network, recipe: Recipe) -> str | None:
-    """Why what `recipe` trains cannot be trained in int8; None if it can."""
-    if any(u.layer >= len(network.layers) for u in recipe.updates):
-        return "lite residual modules are to be trained, which int8 programs do not have"
-    return None

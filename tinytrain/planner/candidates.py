@@ -10,11 +10,12 @@ from tinytrain.plan.recipe import Recipe, Resources
 from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import FRACTIONS
 from tinytrain.program.autodiff.emitter import ROW_TILE_BYTES
+from tinytrain.program.backends.registry import find_backend
 from tinytrain.program.compile import compile_fisher, compile_training, training_bytes
 from tinytrain.program.program import Program
 from tinytrain.program.segments import SegmentBank
 
-IMAGES_OF_CLASS = 2  # in a small step of int8: the fewer embeddings, the more can be trained
+IMAGES_OF_CLASS = 2  # in a small step where bytes are few: the fewer embeddings, the more can be trained
 STEP_IMAGES = 50  # support images of one step when there are more of them
 # By the number of gradient accumulators, of which each belongs to a worker: (workers, images per call),
 # fastest first.
@@ -28,11 +29,11 @@ WIDE_TILES = (224_000, 112_000)
 ROW_TILES = (*WIDE_TILES, ROW_TILE_BYTES)
 
 
-def step_sizes(task: TaskShape, precision: str = "float32") -> tuple[int, ...]:
+def step_sizes(task: TaskShape, is_tight: bool = False) -> tuple[int, ...]:
     """Support images of one step, preferred size first: all of them, or a subset with every class in it."""
     if task.n_support <= STEP_IMAGES:
         few = min(task.n_support, IMAGES_OF_CLASS * task.n_way)
-        return tuple(dict.fromkeys((task.n_support, few))) if precision == "int8" else (task.n_support,)
+        return tuple(dict.fromkeys((task.n_support, few))) if is_tight else (task.n_support,)
     return tuple(dict.fromkeys((max(STEP_IMAGES, task.n_way), task.n_way)))
 
 
@@ -40,12 +41,12 @@ def candidates(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
     """Resources in order of preference."""
     every = list(_candidates(recipe, task))
     yield from every
-    if recipe.precision == "int8":
+    if find_backend(recipe.precision).is_tight:
         yield from (replace(r, small_head=True) for r in every)
 
 
 def _candidates(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
-    for size in step_sizes(task, recipe.precision):
+    for size in step_sizes(task, find_backend(recipe.precision).is_tight):
         images = size, size
         # Views that are cached beyond the first few matter less than a second worker.
         for accumulators, ways in WORKERS.items():
@@ -73,22 +74,22 @@ def smallest(recipe: Recipe, task: TaskShape) -> tuple[Resources, Resources]:
 
     Either can be the smaller one: without a cache the frozen part needs its workspace while training.
     """
-    images = (step_sizes(task, recipe.precision)[-1],) * 2
+    small = find_backend(recipe.precision).is_tight
+    images = (step_sizes(task, small)[-1],) * 2
     least = 1 if task.replay else 0  # what is kept is taken from the cache
-    small = recipe.precision == "int8"
     return tuple(Resources(sets, 1, 1, *images, small_head=small) for sets in (least, 1 + LEAST_VIEWS))
 
 
-def retreats(scores: Scores | None, shrinks: bool, precision: str) -> Iterator[tuple[float, Scores | None]]:
+def retreats(scores: Scores | None, shrinks: bool, is_tight: bool) -> Iterator[tuple[float, Scores | None]]:
     """Fractions of the policy's selection, with the scores of the layers that it may choose from.
 
-    In int8 the gradients of shallow layers take more bytes than what is trained. So deeper ones are tried
-    before the selection becomes small.
+    Where bytes are few (`is_tight`), the gradients of shallow layers take more of them than what is trained.
+    So deeper ones are tried before the selection becomes small.
     """
     if not shrinks:
         yield 1.0, scores
         return
-    layers = sorted(scores.fisher) if scores and precision == "int8" else []
+    layers = sorted(scores.fisher) if scores and is_tight else []
     for skipped in range(len(layers) - 1):
         kept = scores.without_shallowest(skipped)
         yield from ((fraction, kept) for fraction in FRACTIONS[:LARGE])

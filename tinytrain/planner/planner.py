@@ -18,11 +18,10 @@ import numpy as np
 from tinytrain.base.errors import BudgetError, InputError, UsageError
 from tinytrain.base.units import as_option
 from tinytrain.network.network import Network
-from tinytrain.network.quantisation import int8_obstacle
-from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.plan.budget import AUTO, Budget, TaskShape
 from tinytrain.plan.costs import backward_macs_per_query, image_macs, macs_of
 from tinytrain.plan.plan import MAKE, Cost, Plan, check_macs
-from tinytrain.plan.recipe import Recipe, Resources, check_recipe, recipe_obstacle
+from tinytrain.plan.recipe import Recipe, Resources, check_recipe
 from tinytrain.plan.scores import Scores
 from tinytrain.planner.candidates import (
     ROW_TILES,
@@ -36,6 +35,8 @@ from tinytrain.planner.candidates import (
 )
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import find_policy, policy_for
+from tinytrain.program.backend import Backend
+from tinytrain.program.backends.registry import CHOSEN, find_backend
 from tinytrain.program.program import Program
 
 CHEAPER = {"adam": ("adam", "momentum", "sgd"), "momentum": ("momentum", "sgd"), "sgd": ("sgd",)}
@@ -46,8 +47,8 @@ class Planner:
 
     `policy` is a name or a `Policy`. A `Plan` in its place is checked and obeyed; `budget` is then its own by
     default. `programs` is what another planner of this network and task has compiled. Raises UsageError for
-    what is no budget, for an unknown policy, and for a plan in int8 that this network cannot follow; and what
-    `Plan.check` raises. Nothing is compiled before a method is called.
+    what is no budget, for an unknown policy or backend, and for a plan in one that this network cannot
+    run in; and what `Plan.check` raises. Nothing is compiled before a method is called.
     """
 
     def __init__(
@@ -64,13 +65,25 @@ class Planner:
         self.given = policy if isinstance(policy, Plan) else None
         self.policy = None if self.given else policy_for(find_policy(policy), task.n_way)
         self.budget = budget or (self.given.budget if self.given else Budget())
+        self._check_names()
         if self.given:
             self.given.check(network, task, self.budget)
-            if self.given.recipe.precision == "int8":
-                self._check_int8(self.given.recipe)
+            self._check_legal(find_backend(self.given.recipe.precision), self.given.recipe)
         self.wanted = self.policy.inspects(network) if self.policy and self.policy.inspects else ()
         self.seconds = None if self.given else self.budget.seconds
         self.programs = programs or Programs(network, task)
+
+    def _check_names(self) -> None:
+        """Raise UsageError or, for those in a plan, InputError unless there are backends of all names."""
+        named = [self.given.recipe.precision] if self.given else []
+        asked = (self.given or self).budget.precision
+        try:
+            for name in named + [asked] * (asked != AUTO):
+                find_backend(name)
+        except UsageError as error:
+            if not self.given:
+                raise
+            raise InputError("file-damaged", f"the plan has {error.message}; make one with {MAKE}") from error
 
     def of(self, task: TaskShape | None = None, budget: Budget | None = None) -> "Planner":
         """The same for other sizes or another budget. What was compiled for these sizes need not be again."""
@@ -132,9 +145,9 @@ class Planner:
                     "file-damaged", f"the plan says {said} bytes, it takes {taken}; make one with {MAKE}"
                 )
             return replace(given, budget=self.budget, recipe=given.recipe.with_channels(scores))
-        for share, kept in retreats(scores, self.policy.shrinks, self.precision):
+        for share, kept in retreats(scores, self.policy.shrinks, self.backend.is_tight):
             wanted = self._recipe(kept, share)
-            self._check_macs(wanted, step_sizes(self.task, self.precision)[0])
+            self._check_macs(wanted, step_sizes(self.task, self.backend.is_tight)[0])
             for optimizer in CHEAPER[wanted.optimizer]:
                 if found := self._fitting(replace(wanted, optimizer=optimizer)):
                     # A small step rounds its share of the images up to one.
@@ -142,7 +155,7 @@ class Planner:
                     return found
                 if optimizer == wanted.optimizer and share > 0 and self.policy.shrinks:
                     break  # a smaller selection is tried before a poorer optimizer
-        if self.precision == "int8" and (found := self._fitting(self._least_recipe(scores))):
+        if self.backend.is_tight and (found := self._fitting(self._least_recipe(scores))):
             return found
         raise self._refusal(scores)
 
@@ -205,8 +218,9 @@ class Planner:
             lines.append(
                 f"the budget let {len(scores.fisher)} of {wanted} layers be measured, the deepest ones"
             )
-        if self.budget.precision == "auto" and plan.recipe.precision == "int8":
-            lines.append("to fit the budget, everything is computed in int8 instead of float32")
+        first, taken = CHOSEN[0].name, plan.recipe.precision
+        if self.budget.precision == AUTO and taken != first:
+            lines.append(f"to fit the budget, everything is computed in {taken} instead of {first}")
         if plan.recipe.updates and not plan.recipe.fresh and not plan.resources.sets:
             lines.append("to fit the budget, features are computed again in every step, which takes longer")
         return tuple(lines)
@@ -222,32 +236,32 @@ class Planner:
         check_recipe(self.network, recipe)
         return recipe if recipe.precision == precision else recipe.in_precision(precision)
 
-    @cached_property
+    @property
     def precision(self) -> str:
+        """The name of the `backend`."""
+        return self.backend.name
+
+    @cached_property
+    def backend(self) -> Backend:
         """What is computed in: that of the given plan, what the budget says, or float32 if there is room.
 
-        Raises UsageError ``unsupported`` if the budget says int8 and that is not possible.
+        Raises UsageError ``unsupported`` if the budget says one in which it is not possible.
         """
         if self.given:
-            return self.given.recipe.precision
-        wanted, guess = self.budget.precision, self.unmeasured()
-        if wanted == "float32":
-            return wanted
-        recipe = self._recipe(guess, 1.0, precision="int8")
-        if wanted == "int8":
-            self._check_int8(recipe)
-        elif self._int8_obstacle(recipe) or self._fits(self._recipe(guess, 1.0, precision="float32")):
-            return "float32"
-        return "int8"
+            return find_backend(self.given.recipe.precision)
+        guess = self.unmeasured()
+        if self.budget.precision != AUTO:
+            backend = find_backend(self.budget.precision)
+            self._check_legal(backend, self._recipe(guess, 1.0, precision=backend.name))
+            return backend
+        recipes = {backend: self._recipe(guess, 1.0, precision=backend.name) for backend in CHOSEN}
+        *others, last = (b for b, recipe in recipes.items() if not b.obstacle(self.network, recipe))
+        return next((backend for backend in others if self._fits(recipes[backend])), last)
 
-    def _int8_obstacle(self, recipe: Recipe) -> str | None:
-        return int8_obstacle(self.network) or recipe_obstacle(self.network, recipe)
-
-    def _check_int8(self, recipe: Recipe) -> None:
-        if obstacle := self._int8_obstacle(recipe):
-            raise UsageError(
-                "unsupported", f"{self.network.name} cannot be adapted in int8: {obstacle}; take float32"
-            )
+    def _check_legal(self, backend: Backend, recipe: Recipe) -> None:
+        if obstacle := backend.obstacle(self.network, recipe):
+            what = f"{self.network.name} cannot be adapted in {backend.name}: {obstacle}"
+            raise UsageError("unsupported", f"{what}; take {CHOSEN[0].name}")
 
     def _inside(self, recipe: Recipe, resources: Resources) -> bool:
         return self.programs.nbytes(recipe, resources, limit=self.budget.memory) is not None
@@ -286,8 +300,8 @@ class Planner:
 
     def _least_recipe(self, scores: Scores | None) -> Recipe:
         """What takes the least memory of all that the policy may train: in int8 the last biases alone."""
-        *_, (fraction, kept) = retreats(scores, self.policy.shrinks, self.precision)
-        least = self._recipe(kept, fraction, 0 if self.precision == "int8" else None)
+        *_, (fraction, kept) = retreats(scores, self.policy.shrinks, self.backend.is_tight)
+        least = self._recipe(kept, fraction, 0 if self.backend.is_tight else None)
         return replace(least, optimizer="sgd")
 
     def _refusal(self, scores: Scores | None, probe: int = 0) -> BudgetError:

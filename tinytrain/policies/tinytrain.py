@@ -27,17 +27,16 @@ import numpy as np
 
 from tinytrain.episode.augment import Ranges
 from tinytrain.network.network import Network
+from tinytrain.plan.budget import AUTO
 from tinytrain.plan.costs import full_backward_macs, image_macs
 from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.plan.scores import Scores
 from tinytrain.policies.common import Policy, learning_rates_by_size, scaled
+from tinytrain.program.backends.registry import CHOSEN, find_backend
 
 LAYERS = 5  # inspected layers
 # Minimum of back-propagated images per pseudo-query, and the fraction of them that are support images.
 IMAGES, SAMPLED = 0.6, 1 / 3
-# Per trained parameter: value, gradient and two 16-bit moments; in float32 another gradient, as two workers
-# train where there is room, and in int8 what rounding left.
-BYTES_EACH = {"float32": 16, "int8": 10}
 # The highest cost of one image as a fraction of a full backward pass; a larger budget buys more images.
 MAX_IMAGE_COST = 0.3
 # Fraction of the memory for trained parameters: with 0.4 two workers have room in 1 MB, with 0.5 only one.
@@ -140,14 +139,14 @@ def recipe(network, scores, budget, task, fraction) -> Recipe:
     mean, full = budget.macs_mode == "mean", full_backward_macs(network)
     limit = budget.macs * full
     one_image = min(limit / IMAGES, MAX_IMAGE_COST * full) if mean else limit
-    precision = "int8" if budget.precision == "int8" else "float32"
-    parameters = PARAMETERS * budget.memory / BYTES_EACH[precision]
-    choice = scores and select(network, scores, one_image, parameters, precision == "float32")
+    backend = CHOSEN[0] if budget.precision == AUTO else find_backend(budget.precision)
+    parameters = PARAMETERS * budget.memory / backend.parameter_bytes
+    choice = scores and select(network, scores, one_image, parameters, not backend.is_tight)
     last = len(network.layers) - 1
     if choice is None:
         updates = (Update(last, bias=True),)
     else:
-        biases = choice.channels if precision == "int8" else range(choice.cut, last + 1)
+        biases = choice.channels if backend.is_tight else range(choice.cut, last + 1)
         updates = tuple(Update(i, choice.channels.get(i, ()), bias=True) for i in sorted(biases))
     updates = scaled(network, updates, fraction)
     similarity = scores.similarity if scores else math.nan

@@ -10,7 +10,6 @@ from tinytrain.heads.head import ANSWERING, FITTING, STORED, UPDATING, HeadMetho
 from tinytrain.heads.leave_one_out import COLUMNS as LEFT_OUT_COLUMNS
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.plan.costs import n_unlabelled
-from tinytrain.program.backend import BACKENDS
 from tinytrain.program.calls import AFTER, BACKWARD, BEFORE, EMBED, FILL, PREDICT, RESULT, Role, Segment
 from tinytrain.program.head_buffers import head_buffer, own_before, passes
 from tinytrain.program.job import Job
@@ -142,6 +141,5 @@ def _result_buffers(table: BufferTable, job: Job) -> None:
     epoch = -(-job.task.n_support // job.resources.step_queries)
     changed = most_changed(slots(network, recipe), network, recipe, epoch)
     if changed:
-        itemsize = BACKENDS[recipe.precision].itemsize
-        size = sum(slice_size(s, itemsize) for s in changed)
+        size = sum(slice_size(s, job.backend.itemsize) for s in changed)
         table.add("result", (size,), RESULT, PREDICT, role=Role.RESULT)

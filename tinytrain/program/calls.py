@@ -12,9 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
-from tinytrain.program.backend import FLOAT32, Backend
+from tinytrain.program.backend import Backend
 from tinytrain.program.memory_planner import Interval, Layout, place
 from tinytrain.program.signatures import Signature
+
+ANY = Backend()  # all kernels there are, float32 between them
 
 # The ticks of an adaptation: what is not alive at the same tick may share memory. A training run passes
 # through seven, of which EMBED and BACKWARD take turns in every step.
@@ -169,7 +171,8 @@ class Bias:
 
 @dataclass(frozen=True, slots=True)
 class LayerArray:
-    """A small array of a layer in the working copy for int8, by its `name` there: see `runtime.int8_copy`."""
+    """A small array of a layer in the working copy for int8, by its `name` there: see
+    `backends.int8_copy`."""
 
     layer: int
     name: str
@@ -224,7 +227,7 @@ class Call:
     kernel: str
     args: tuple
     part: str = "forward"
-    backend: Backend = FLOAT32
+    backend: Backend = ANY
 
     def __post_init__(self):
         self.backend.signature(self.kernel)
@@ -260,7 +263,7 @@ class Segment:
     outputs: tuple[View, ...] = ()
     layout: Layout | None = None
     offsets: dict[Buffer, int] = field(default_factory=dict)
-    backend: Backend = FLOAT32
+    backend: Backend = ANY
     after: "Segment | None" = None
 
     @property

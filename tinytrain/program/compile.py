@@ -6,7 +6,7 @@ from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import n_hard, n_sampled
 from tinytrain.plan.recipe import Recipe, Resources
-from tinytrain.program.backend import BACKENDS
+from tinytrain.program.backends.registry import FLOAT32, find_backend
 from tinytrain.program.buffers import add_buffers
 from tinytrain.program.calls import Buffer, Call, Role, Table
 from tinytrain.program.forward import forward_segments, loaded, unit_of_one
@@ -31,7 +31,7 @@ def compile_training(
     same segments for other resources.
     """
     bank = bank or SegmentBank(network, recipe)
-    job = Job(bank.network, recipe, resources, task, bank.externals, bank.start)
+    job = Job(bank.network, recipe, resources, task, bank.externals, bank.start, bank.backend)
     segments, table = bank.segments(_segments(job)), BufferTable()
     units = add_buffers(table, job, segments.values())
     layout = table.place(limit)
@@ -46,7 +46,7 @@ def training_bytes(
     bank: SegmentBank, resources: Resources, task: TaskShape, limit: float = math.inf
 ) -> int | None:
     """Bytes that the program of one adaptation takes; None if these are more than `limit`."""
-    job = Job(bank.network, bank.recipe, resources, task, bank.externals, bank.start)
+    job = Job(bank.network, bank.recipe, resources, task, bank.externals, bank.start, bank.backend)
     table = BufferTable()
     add_buffers(table, job, [bank.size(*key) for key in _segments(job)])
     layout = table.place(limit)
@@ -95,7 +95,7 @@ def compile_fisher(
     inspected: tuple[int, ...],
     task: TaskShape,
     row_tile: int | None = None,
-    precision: str = "float32",
+    precision: str = FLOAT32.name,
 ) -> Program:
     """The program of Fisher scoring: prototypes, then one backward pass per image through inspected layers.
 
@@ -103,7 +103,7 @@ def compile_fisher(
     values are ever alive beside the inputs of the blocks.
     """
     start = network.block_start(min(inspected))
-    backend = BACKENDS[precision]
+    backend = find_backend(precision)
     externals = externals_of(network, start, 0, backend)
     size, way = network.embedding_size, task.n_way
     totals = {i: Buffer(f"fisher {i}", (network.layers[i].cout,)) for i in inspected}

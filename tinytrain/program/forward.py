@@ -1,7 +1,8 @@
 """The Program of a forward pass of one image, and what that of Fisher scoring shares with it."""
 
 from tinytrain.network.network import Network
-from tinytrain.program.backend import BACKENDS, Backend
+from tinytrain.program.backend import Backend
+from tinytrain.program.backends.registry import FLOAT32, find_backend
 from tinytrain.program.calls import Buffer, Role
 from tinytrain.program.program import BufferTable, CompileTarget, Program
 from tinytrain.program.segments import embed_segment, externals_of, prefix_segment
@@ -9,13 +10,13 @@ from tinytrain.program.stages import Augment, Items, Load, Of, Read, Repeat, Run
 from tinytrain.program.unit_buffers import AUGMENTED
 
 
-def compile_forward(network: Network, precision: str = "float32", cut: int | None = None) -> Program:
+def compile_forward(network: Network, precision: str = FLOAT32.name, cut: int | None = None) -> Program:
     """The program of the embedding of one image, by way of the features that enter the block of layer `cut`.
 
     By default that is the last block.
     """
     start = network.block_start(len(network.layers) - 1 if cut is None else cut)
-    backend = BACKENDS[precision]
+    backend = find_backend(precision)
     externals = externals_of(network, start, 0, backend)
     segments, table = forward_segments(network, start, externals, None, backend), BufferTable()
     unit = unit_of_one(table, externals, segments, "forward")

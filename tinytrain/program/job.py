@@ -8,6 +8,7 @@ from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import n_hard, n_sampled, n_unlabelled, single_pass
 from tinytrain.plan.recipe import Recipe, Resources
+from tinytrain.program.backend import Backend
 from tinytrain.program.calls import Buffer
 from tinytrain.program.head_buffers import head_views
 
@@ -22,6 +23,7 @@ class Job:
     task: TaskShape
     externals: dict[str, Buffer]
     start: int
+    backend: Backend
 
     @property
     def trains(self) -> bool:
@@ -68,6 +70,6 @@ class Job:
         """The arrays of a head of `method`, fitted to its views of all support images."""
         embeddings = self.task.n_support * len(self.head_views(method))
         declared = method.buffers_for(self.task.n_way, self.network.embedding_size, embeddings)
-        # In int8, where bytes are few, a matrix is its lower triangle.
-        is_packed = self.recipe.precision == "int8" and method.packs
+        # Where bytes are few, a matrix is its lower triangle.
+        is_packed = self.backend.is_tight and method.packs
         return packed_buffers(declared, method.packs) if is_packed else declared

@@ -9,6 +9,7 @@ from tinytrain.base.errors import one_line
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources
+from tinytrain.program.backend import Backend
 from tinytrain.program.calls import Buffer, Role, Segment
 from tinytrain.program.memory_planner import Interval, Layout, place
 from tinytrain.program.stages import STEP, Stage, Unit
@@ -55,8 +56,12 @@ class Program:
 
     @property
     def precision(self) -> str:
-        """ "float32" or "int8"."""
-        return next(iter(self.segments.values())).backend.name
+        """The name of its backend."""
+        return self.backend.name
+
+    @property
+    def backend(self) -> Backend:
+        return next(iter(self.segments.values())).backend
 
     @property
     def recipe(self) -> Recipe:

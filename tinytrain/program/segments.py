@@ -8,9 +8,9 @@ import numpy as np
 from tinytrain.network.network import Network, with_modules
 from tinytrain.plan.costs import cut_layer, n_trained
 from tinytrain.plan.recipe import Recipe, trained_modules
-from tinytrain.program.autodiff.int8_emitter import emitter_for
 from tinytrain.program.autodiff.tape import Tape
-from tinytrain.program.backend import BACKENDS, FLOAT32, Backend
+from tinytrain.program.backend import Backend
+from tinytrain.program.backends.registry import FLOAT32, find_backend
 from tinytrain.program.calls import Buffer, Role, Segment, View
 from tinytrain.program.trained_arrays import trained_parts
 
@@ -60,7 +60,7 @@ class SegmentBank:
     ):
         network = with_modules(network, trained_modules(network, recipe.updates))
         self.network, self.recipe, self.row_tile = network, recipe, row_tile
-        self.backend = backend or BACKENDS[recipe.precision]
+        self.backend = backend or find_backend(recipe.precision)
         self.cut = min(cut_layer(network, recipe.updates), len(network.layers) - 1)
         self.start = network.block_start(self.cut)
         trained = n_trained(network, recipe.updates)
@@ -73,7 +73,7 @@ class SegmentBank:
 
     def _is_like(self, other: "SegmentBank") -> bool:
         """Whether the frozen part and the embedding of another recipe are the same calls."""
-        mine, its = ((bank.network, bank.start, bank.row_tile, bank.backend.name) for bank in (self, other))
+        mine, its = ((bank.network, bank.start, bank.row_tile, bank.backend) for bank in (self, other))
         return mine == its
 
     def size(self, kind: str, n: int) -> Size:
@@ -98,7 +98,7 @@ class SegmentBank:
         if kind == "embed":
             return (embed_segment(network, self.start, n, external, *how),)
         segment = Segment("backward", n, external=set(external.values()), backend=self.backend)
-        emitter = emitter_for(segment, network, self.row_tile)
+        emitter = self.backend.emitter(segment, network, self.row_tile)
         tape = Tape(self.cut, trained_parts(network, self.recipe, external["gradients"]))
         y = emitter.forward(external["features"].images(n), self.start, len(network.layers), tape)
         if kind != "backward":  # in two halves, between which its gradient is found from the embeddings
@@ -115,7 +115,7 @@ def prefix_segment(
 ) -> Segment:
     """Features (the input of layer `start`) of one image; larger row tiles are faster and take more bytes."""
     segment = Segment("prefix", 1, external=set(externals.values()), backend=backend)
-    emitter = emitter_for(segment, network, row_tile)
+    emitter = backend.emitter(segment, network, row_tile)
     segment.outputs = (emitter.forward(externals["input"].images(1), 0, start),)
     return segment.finish(keep=segment.outputs)
 
@@ -126,7 +126,7 @@ def embed_segment(
 ) -> Segment:  # fmt: skip
     """Embeddings (n, d) from features."""
     segment = Segment("embed", n, external=set(externals.values()), backend=backend)
-    emitter = emitter_for(segment, network, row_tile)
+    emitter = backend.emitter(segment, network, row_tile)
     y = emitter.forward(externals["features"].images(n), start, len(network.layers))
     segment.outputs = (emitter.pool(y),)
     return segment.finish(keep=segment.outputs)
@@ -137,7 +137,7 @@ def fisher_segment(
 ) -> Segment:
     """Forward and backward pass of one image that adds to the Fisher information of inspected layers."""
     segment = Segment("fisher", 1, external=set(externals.values()), backend=backend)
-    emitter = emitter_for(segment, network)
+    emitter = backend.emitter(segment, network)
     last = len(network.layers)
     starts = [i for i in range(start, last) if network.block_start(i) == i]
     inputs = [externals["features"].images(1)]

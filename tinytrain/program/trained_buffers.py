@@ -1,7 +1,6 @@
 """Buffers of what is trained: parameters, what rounding left of them, gradients, state of the optimizer."""
 
 from tinytrain.plan.costs import n_trained
-from tinytrain.program.backend import BACKENDS
 from tinytrain.program.calls import AFTER, BACKWARD, EMBED, Buffer, Role
 from tinytrain.program.program import BufferTable
 
@@ -30,13 +29,6 @@ def trained_buffers(table: BufferTable, job) -> list[Buffer]:
 
 
 def parameter_buffers(table: BufferTable, job, trained: int) -> None:
-    """The `trained` parameters of a job, and what their rule of rounding keeps beside them."""
-    dtype = BACKENDS[job.recipe.precision].dtype
-    table.add("trained parameters", (trained,), EMBED, AFTER, dtype, Role.PARAMETERS)
-    if job.recipe.precision == "float32":
-        return
-    if biases := sum(u.n_biases(job.network) for u in job.recipe.updates):  # int8 ones stay unused
-        table.add("trained biases", (biases,), EMBED, AFTER, role=Role.BIASES)
-    kept = {"carried": ("rests of weights", "int8"), "masters": ("master weights", "float32")}
-    if extra := kept.get(job.recipe.options.arithmetic.rounding):
-        table.add(extra[0], (trained,), EMBED, BACKWARD, extra[1], Role.ROUNDING)
+    """The `trained` parameters of a job, and what their backend keeps beside them."""
+    table.add("trained parameters", (trained,), EMBED, AFTER, job.backend.dtype, Role.PARAMETERS)
+    job.backend.add_buffers(table, job, trained)

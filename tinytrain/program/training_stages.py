@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from tinytrain.heads.head import DELTA_TAKES, FIT_TAKES, STORED, HeadMethod
 from tinytrain.heads.registry import BASELINE, find_head
-from tinytrain.program import int8_updates, optimizer_stages
 from tinytrain.program.calls import (
     AFTER,
     BACKWARD,
@@ -44,7 +43,7 @@ class TrainingStages(StepStages):
     def __init__(self, job: Job, buffers: dict[str, Buffer], units: dict[str, tuple[Unit, ...]]):
         super().__init__(job, buffers, units)
         self.method = find_head(job.recipe.head)
-        self.updates = int8_updates if job.recipe.precision == "int8" else optimizer_stages
+        self.updates = job.backend.updates
 
     def all(self) -> Iterator[Stage]:
         job, r, n = self.job, self.job.resources, self.job.task.n_support
@@ -117,7 +116,7 @@ class TrainingStages(StepStages):
         copied = Call("rows_of_images", (every, Listed(embeddings, Items.BATCH)))
         yield self._batches((copied,), "embed after" if self.job.trains else "embed")
         yield Call("choose_kept", (every,))
-        if self.job.recipe.precision == "int8":
+        if self.job.backend.in_codes:
             yield from self._kept_codes()
             return
         for name, buffers in (("keep_cached", self.cache), ("keep_remembered", self.remembered)):

@@ -186,10 +186,10 @@ def memory(network: Network, plan: Plan, program: Program, result: int | None = 
 
 
 def _copy_bytes(program: Program) -> int:
-    """Of weights and biases as the kernels read them; in int8 also of what rescales the sums of a channel."""
+    """Of weights and biases as the kernels read them."""
     layers = program.network.layers
     weights, channels = sum(layer.n_weights for layer in layers), sum(layer.cout for layer in layers)
-    return weights + 4 * 7 * channels if program.precision == "int8" else 4 * (weights + channels)
+    return program.backend.copy_bytes(weights, channels)
 
 
 def replay_bytes(program: Program) -> dict:

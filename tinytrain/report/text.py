@@ -64,7 +64,7 @@ def render_plan(facts: dict, width: int = WIDTH) -> str:
 def _precisions(facts: dict) -> list[Item]:
     """What the plan of each precision trains and costs, the one that is taken first."""
     rows, taken = facts["precisions"], facts["precisions"]["taken"]
-    names = sorted(("float32", "int8"), key=lambda name: name != taken)
+    names = sorted((n for n, row in rows.items() if isinstance(row, dict)), key=lambda name: name != taken)
     return [
         *(Item(name, _planned(rows[name], facts)) for name in names),
         Item("taken", f"{taken}: {rows['why']}"),

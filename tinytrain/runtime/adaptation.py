@@ -20,12 +20,12 @@ from tinytrain.network.network import Network
 from tinytrain.network.replay import Replay
 from tinytrain.plan.plan import Plan
 from tinytrain.plan.scores import Scores
+from tinytrain.program.backends.working_copy import working_copy
 from tinytrain.program.calls import AFTER, RESULT, Role
 from tinytrain.program.program import Program
 from tinytrain.runtime.answers import Answers, labels_of
 from tinytrain.runtime.fisher import measure_fisher
 from tinytrain.runtime.fitting import HeadFitting
-from tinytrain.runtime.int8_copy import working_copy
 from tinytrain.runtime.schedule import (
     augmentation_of,
     rate_factor,
@@ -213,7 +213,7 @@ class Run:
         delta = Delta(
             self.network.digest, self.network.name, trainer.host.slices if self._trained else (),
             self.fitting.kept(head), self.episode.class_names, {}, replay=replay,
-            codes=trainer.program.network.quantisation if trainer.program.precision == "int8" else None,
+            **trainer.program.backend.stored(trainer.program.network),
         )  # fmt: skip
         self.is_finite = finite and delta.is_finite()
         self.release(RESULT)

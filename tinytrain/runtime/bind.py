@@ -1,91 +1,13 @@
 """Programs bound to memory: every symbolic argument of a call becomes an array before anything runs."""
 
-import itertools
-import math
-from collections.abc import Collection, Iterable, Sequence
-from weakref import WeakKeyDictionary
-
 import numpy as np
 
+from tinytrain.base.arena import Arena
 from tinytrain.kernels.dispatch.direct import direct
 from tinytrain.kernels.dispatch.native_calls import join_native
-from tinytrain.network.network import Network
+from tinytrain.program.backends.working_copy import WorkingCopy
 from tinytrain.program.calls import Bias, Buffer, Columns, LayerArray, Role, Segment, Table, View, Weight
-from tinytrain.program.memory_planner import aligned
 from tinytrain.program.program import Program
-from tinytrain.runtime.arena import Arena
-
-Part = tuple[int, str]  # a layer, and its "weight" or "bias"
-# Parts of networks that no copy writes to, by kind of copy.
-FROZEN: WeakKeyDictionary[Network, dict[type, dict[Part, object]]] = WeakKeyDictionary()
-
-
-def parts_of(layers: Iterable[int]) -> list[Part]:
-    return [(i, part) for i in layers for part in ("weight", "bias")]
-
-
-class WorkingCopy:
-    """Float32 weights and biases of a network. Training may write to the parts `own`; the network stays.
-
-    They are all of them by default. The others are made once for all copies for networks that have the values
-    of `base`, and nobody writes to them. Layers of lite residual modules are always its own.
-    """
-
-    def __init__(self, network: Network, own: Collection[Part] | None = None, base: Network | None = None):
-        self.network, base, every = network, base or network, parts_of(range(len(network.layers)))
-        self.own = every if own is None else own
-        common = [p for p in every if p not in self.own and self._is_same(base, *p)]
-        kept = FROZEN.setdefault(base, {}).setdefault(type(self), {})
-        if missing := [p for p in common if p not in kept]:
-            kept |= self._made(base, missing)
-        self._parts = {p: kept[p] for p in common}
-        alone = [p for p in (*every, *parts_of(network.added)) if p not in self._parts]
-        self._parts |= self._made(network, alone)
-
-    def _is_same(self, base: Network, i: int, part: str) -> bool:
-        """Whether `base` has the values of a part."""
-        if part == "bias":
-            return self.network.biases[i] is base.biases[i]
-        return self.network.weights[i] is base.weights[i] and self.network.scales[i] is base.scales[i]
-
-    @staticmethod
-    def _made(network: Network, parts: Sequence[Part]) -> dict[Part, np.ndarray]:
-        """Weights (fan_in, cout) and biases (cout,), float32, all in one block."""
-        shapes = [(layer.fan_in, layer.cout) for layer in (network.all_layers[i] for i, _ in parts)]
-        arrays = _in_cache_lines([s[part == "bias" :] for s, (_, part) in zip(shapes, parts, strict=True)])
-        for part, array in zip(parts, arrays, strict=True):
-            _copy_values(network, *part, array)
-        return dict(zip(parts, arrays, strict=True))
-
-    def weight(self, layer: int) -> np.ndarray:
-        return self._parts[layer, "weight"]
-
-    def bias(self, layer: int) -> np.ndarray:
-        return self._parts[layer, "bias"]
-
-    def part(self, layer: int, part: str) -> np.ndarray:
-        """Weights (fan_in, cout), or biases (1, cout)."""
-        return self.weight(layer) if part == "weight" else self.bias(layer)[None]
-
-    def restore(self) -> None:
-        """The network's own values again."""
-        for part in (*self.own, *parts_of(self.network.added)):
-            _copy_values(self.network, *part, self._parts[part])
-
-
-def _copy_values(network: Network, i: int, part: str, out: np.ndarray) -> None:
-    if part == "weight":
-        network.float_weight(i, out=out)
-    else:
-        np.copyto(out, network.bias(i))
-
-
-def _in_cache_lines(shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
-    """Float32 arrays that begin with a cache line each: a vector across two of them takes two loads."""
-    sizes = [aligned(4 * math.prod(shape)) for shape in shapes]
-    block = Arena(sum(sizes))
-    ends = itertools.accumulate(sizes)
-    return [block.view(e - n, s, np.float32) for e, n, s in zip(ends, sizes, shapes, strict=True)]
 
 
 class Binder:

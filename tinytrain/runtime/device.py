@@ -6,13 +6,13 @@ from collections.abc import Callable
 from numbers import Integral
 
 from tinytrain import kernels as kernel_table
+from tinytrain.base.arena import Arena
 from tinytrain.base.errors import UsageError
 from tinytrain.base.progress import OnProgress, silent
 from tinytrain.episode.episode import Episode
 from tinytrain.network.network import Network
 from tinytrain.program.program import Program
 from tinytrain.runtime.adaptation import Run
-from tinytrain.runtime.arena import Arena
 
 
 class Clock:

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from tinytrain import kernels as kernel_table
+from tinytrain.base.arena import Arena
 from tinytrain.base.errors import AnswerError, one_line
 from tinytrain.delta.delta import Changes, Delta, apply
 from tinytrain.episode.augment import Augmentation
@@ -16,18 +17,17 @@ from tinytrain.episode.episode import Images
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
-from tinytrain.network.replay import range_of, remembered_codes
+from tinytrain.program.backends.registry import FLOAT32
+from tinytrain.program.backends.working_copy import working_copy
 from tinytrain.program.forward import compile_forward
-from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, run
 from tinytrain.runtime.bound_unit import BoundUnit
-from tinytrain.runtime.int8_copy import working_copy
 
 
 class Embedder:
     """`network`, with `delta` applied if one is given, compiled for one image at a time.
 
-    `precision` is by default that of the delta, or "float32". `features` are the input of the block of layer
+    `precision` is by default that of the delta, or float32. `features` are the input of the block of layer
     `cut`, by default the last one. `arena` is the bytes that it works in. Threads that share an embedder take
     turns at `embed`, and forked processes can go on with it. Raises InputError for a delta of another
     backbone.
@@ -43,7 +43,7 @@ class Embedder:
         precision: str | None = None,
         cut: int | None = None,
     ):
-        precision = precision or (delta.precision if delta else "float32")
+        precision = precision or (delta.precision if delta else FLOAT32.name)
         program = compile_forward(apply(network, delta) if delta else network, precision, cut)
         self.network, self.program, self.arena = program.network, program, program.nbytes
         self.kernels = kernel_table.load(backend)
@@ -84,11 +84,8 @@ class Embedder:
         with one_thread():
             for i in range(len(images)):
                 features = self.features(images.image(i, self.network.input.shape))
-                if self.program.precision == "int8":
-                    remembered_codes(codes[i], features)
-                    ranges[i] = range_of(self.network.quantisation.given(self.program.purpose.start - 1))
-                else:
-                    self.kernels.quantize(codes[i].reshape(-1), ranges[i], features.reshape(-1))
+                at = self.network, self.program.purpose.start
+                self.program.backend.keep_features(self.kernels, *at, features, codes[i], ranges[i])
         return codes, ranges
 
     def features(self, image: np.ndarray, augmentation: Augmentation | None = None) -> np.ndarray:

@@ -11,12 +11,12 @@ from functools import partial
 
 import numpy as np
 
+from tinytrain.base.arena import Arena
 from tinytrain.plan.scores import Scores
 from tinytrain.program.calls import Role
 from tinytrain.program.mac_counts import stage_macs
 from tinytrain.program.program import Program
 from tinytrain.program.stages import Items
-from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, WorkingCopy
 from tinytrain.runtime.stage_runner import Runner, Source
 from tinytrain.runtime.time_budget import NoTimeError, TimeBudget

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tinytrain.base.arena import Arena
 from tinytrain.plan.costs import single_pass
 from tinytrain.program.calls import Role
 from tinytrain.program.program import Program
 from tinytrain.program.stages import Items, Load, nodes
 from tinytrain.program.trained_arrays import columns_of, resampled, slots, union
-from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import Binder, WorkingCopy
 from tinytrain.runtime.schedule import CleanImages, Item, dealt
 from tinytrain.runtime.stage_runner import Runner, Source
@@ -133,6 +133,7 @@ class Trainer(Runner):
         """One optimizer step, then the new values into the working copy."""
         self.number = number
         self.run("update")
+        self.working.settle()
 
 
 def mean_loss(latest: np.ndarray) -> float:

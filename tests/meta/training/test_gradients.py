@@ -7,6 +7,7 @@ import toyruns
 from oracle import Oracle
 
 from tinytrain import kernels
+from tinytrain.base.arena import Arena
 from tinytrain.base.errors import InputError
 from tinytrain.heads.head import Support
 from tinytrain.heads.registry import HEADS
@@ -17,7 +18,6 @@ from tinytrain.network.input_spec import InputSpec
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Resources, StepOptions
 from tinytrain.program.compile import compile_training
-from tinytrain.runtime.arena import Arena
 from tinytrain.runtime.bind import WorkingCopy
 from tinytrain.runtime.stage_runner import Source
 from tinytrain.runtime.trainer import Trainer

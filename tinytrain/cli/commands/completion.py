@@ -88,6 +88,7 @@ NAMES = {
     **dict.fromkeys(("backbone", "network", "teacher"), "backbones.catalogue:NAMES"),
     "name": "backbones.catalogue:TIERS backbones.catalogue:PUBLISHED",
     "policy": "policies:SUMMARIES",
+    "precision": "program.backends:SUMMARIES",
     "head": "heads:SUMMARIES",
     "board": "firmware_sim.boards.board:load_boards",
     "data": "datasets:DOMAINS datasets:PACKS datasets:DEVELOPMENT",

@@ -63,9 +63,10 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument(
         "--precision",
-        choices=("auto", "float32", "int8"),
-        help="numbers that are computed and trained with; int8 fits smaller budgets; default: auto, int8 if "
-        "not all that the policy chooses fits the budget in float32",
+        metavar="NAME",
+        help="numbers that are computed and trained with; int8 fits smaller budgets, noisy:0.03 is float32 "
+        "with weights that are off by so much of the largest one; default: auto, int8 if not all that the "
+        "policy chooses fits the budget in float32",
     )
     parser.add_argument(
         "--policy", metavar="NAME",

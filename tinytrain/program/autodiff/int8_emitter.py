@@ -110,9 +110,3 @@ class Int8Emitter(Emitter):
                 self.segment.call("copy", g.flat, skip_grads[start].flat)
         self.segment.call("apply_mask", g.flat, tape.kept[i])
         return g
-
-
-def emitter_for(segment: Segment, network: Network, row_tile: int | None = None) -> Emitter:
-    """The emitter of the segment's backend."""
-    kind = Int8Emitter if segment.backend.name == "int8" else Emitter
-    return kind(segment, network, row_tile)

@@ -10,22 +10,7 @@ from tinytrain.kernels.reference_updates import fold_bias
 from tinytrain.network.network import Network
 from tinytrain.network.quantisation import factor_and_shift, given_scale, int8_ratios, int8_weights
 from tinytrain.program.autodiff.int8_ops import is_turned
-from tinytrain.program.program import Program
-from tinytrain.runtime.bind import Part, WorkingCopy
-
-
-def working_copy(program: Program, base: Network | None = None) -> WorkingCopy:
-    """A working copy of the network of `program`, in its precision, for what the program trains.
-
-    What is not trained is shared with other copies for `base`, by default that network.
-    """
-    int8 = program.precision == "int8"
-    own = set()
-    for update in program.recipe.updates if program.recipe else ():
-        # In int8 the sums start with a bias that depends on the weights.
-        own |= {(update.layer, "weight")} if update.channels else set()
-        own |= {(update.layer, "bias")} if update.bias or int8 else set()
-    return (Int8Copy if int8 else WorkingCopy)(program.network, own, base)
+from tinytrain.program.backends.working_copy import Part, WorkingCopy
 
 
 class Int8Copy(WorkingCopy):
@@ -42,8 +27,9 @@ class Int8Copy(WorkingCopy):
         same = super()._is_same(base, i, "weight") and super()._is_same(base, i, "bias")
         return same and self.network.quantisation == base.quantisation
 
-    @staticmethod
-    def _made(network: Network, parts: Sequence[Part]) -> dict[Part, np.ndarray | dict[str, np.ndarray]]:
+    def _made(
+        self, network: Network, parts: Sequence[Part]
+    ) -> dict[Part, np.ndarray | dict[str, np.ndarray]]:
         found = {}
         for i, some in groupby(parts, itemgetter(0)):
             made = _layer(network, i)
