@@ -9,6 +9,7 @@ import numpy as np
 from tinytrain.base.errors import one_line
 from tinytrain.episode.episode import Images, read_chosen
 from tinytrain.episode.input_facts import Duplicate, Skipped
+from tinytrain.episode.kinds import IMAGES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class Dataset:
     None: images of one group show the same physical thing or voice, and an episode never has
     one of them in the support and another in the query. `families` is (n_classes,) int32 or
     None: classes that belong together, such as the letters of one alphabet. `may_flip` says
-    that mirroring cannot change a class.
+    that mirroring cannot change a class. Items of another `kind` than images are read as `Images` says.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Dataset:
     families: np.ndarray | None = None
     may_flip: bool = False
     provenance: Provenance = Provenance()
+    kind: str = IMAGES.name
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -71,6 +73,7 @@ class Dataset:
             labels=np.repeat(np.arange(len(chosen), dtype=np.int32), [len(c) for c in chosen]),
             names=tuple(self.names[i] for i in indices),
             read=partial(read_chosen, self.read, indices),
+            kind=self.kind,
         )
 
     def take(self, rows: np.ndarray) -> "Dataset":

@@ -9,6 +9,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.progress import OnProgress, silent
 from tinytrain.datasets.dataset import Dataset, Provenance
 from tinytrain.datasets.folder import late
+from tinytrain.episode import Input
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.episode.holding import hold
 
@@ -16,39 +17,37 @@ from tinytrain.episode.holding import hold
 def decoded(
     dataset: Dataset,
     episode: Episode,
-    shape: tuple[int, int, int],
+    given: Input,
     progress: OnProgress = silent,
     redraw: Callable[[Dataset], Episode] | None = None,
 ) -> Episode:
-    """An `episode` of `dataset` with its images decoded to `shape` (height, width, channels).
+    """An `episode` of `dataset` with its images decoded as `given` describes them.
 
     It has no broken images, and lists them as skipped. If one is in the support, `redraw` draws another
     episode from a dataset without it; None: there are no other images to adapt to. Raises InputError if a
     class of the dataset has broken images only.
     """
     broken: dict[str, str] = {}
-    support, found = hold(episode.support, shape, progress)
+    support, found = hold(episode.support, given, progress)
     while found:  # what looked whole was not
         broken |= found
         whole = _without(dataset, broken)
         if redraw is None:
             break
         episode, support = redraw(whole), None  # frees the images that are not used
-        support, found = hold(episode.support, shape, progress)
-    query, more = hold(episode.query, shape, progress)
+        support, found = hold(episode.support, given, progress)
+    query, more = hold(episode.query, given, progress)
     facts = dataset.provenance
     skipped = (*facts.skipped, *late(dataset, broken | more))
     return replace(episode, support=support, query=query, skipped=skipped, duplicates=facts.duplicates)
 
 
-def all_decoded(
-    dataset: Dataset, shape: tuple[int, int, int], progress: OnProgress = silent
-) -> tuple[Images, Provenance]:
-    """All images of `dataset`, decoded to `shape` (height, width, channels), and where they come from.
+def all_decoded(dataset: Dataset, given: Input, progress: OnProgress = silent) -> tuple[Images, Provenance]:
+    """All images of `dataset`, decoded as `given` describes them, and where they come from.
 
     The broken ones are left out, and listed as skipped.
     """
-    images, broken = hold(dataset.images(dataset.by_class), shape, progress)
+    images, broken = hold(dataset.images(dataset.by_class), given, progress)
     facts = dataset.provenance
     return images, replace(facts, skipped=(*facts.skipped, *late(dataset, broken)))
 

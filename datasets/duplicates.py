@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tinytrain.episode import Input
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.episode.holding import fits
 from tinytrain.episode.input_facts import CLASSES, ONE_CLASS, SIDES, Duplicate
@@ -41,36 +42,36 @@ def _digest(path: Path) -> bytes | None:
         return None
 
 
-def same_pixels(sides: Iterable[Images], shape: tuple[int, int, int]) -> list[list[int]]:
+def same_pixels(sides: Iterable[Images], given: Input) -> list[list[int]]:
     """Places of the images that are the same, pixel for pixel; those of the `sides` follow each other."""
     found: dict[bytes, list[int]] = {}
     every = ((images, i) for images in sides for i in range(len(images)))
     for place, (images, i) in enumerate(every):
-        digest = hashlib.sha256(np.ascontiguousarray(images.image(i, shape))).digest()
+        digest = hashlib.sha256(np.ascontiguousarray(images.image(i, given))).digest()
         found.setdefault(digest, []).append(place)
     return [alike for alike in found.values() if len(alike) > 1]
 
 
-def unrepeated(episode: Episode, shape: tuple[int, int, int]) -> Episode:
+def unrepeated(episode: Episode, given: Input) -> Episode:
     """A decoded `episode` without queries that are copies, pixel for pixel; its `duplicates` name them.
 
     Nothing changes if the images take too much memory to be kept decoded: all would be decoded once more.
     """
-    if not fits(len(episode.support) + len(episode.query), shape):
+    if not fits(len(episode.support) + len(episode.query), given):
         return episode
     readable = len(episode.support) - len(episode.remembered or ())
     support = episode.support.take(range(readable))
-    query, found = without_copies(support, episode.query, shape, episode.class_names)
+    query, found = without_copies(support, episode.query, given, episode.class_names)
     return replace(episode, query=query, duplicates=merged(episode.duplicates, found))
 
 
 def without_copies(
-    support: Images, query: Images, shape: tuple[int, int, int], class_names: Sequence[str]
+    support: Images, query: Images, given: Input, class_names: Sequence[str]
 ) -> tuple[Images, list[Duplicate]]:
     """`query` with each image of a class once, none of the `support`, and all images met more than once."""
     names, labels = (*support.names, *query.names), (*support.labels.tolist(), *query.labels.tolist())
     found, seen, first = [], set(), len(support)
-    for places in same_pixels((support, query), shape):
+    for places in same_pixels((support, query), given):
         of_support = {labels[place] for place in places if place < first}
         held_out, met = [place for place in places if place >= first], set(of_support)
         for place in held_out:

@@ -1,4 +1,4 @@
-"""A folder of images, one folder per class, to a `Dataset` and to an `Episode`.
+"""A folder of images, or of another kind of input, one folder per class, to a `Dataset` and to an `Episode`.
 
 Files that cannot be used are listed with the reason and left out, and so are images beside the class
 folders and folders inside them; only a class without any image left is an error. Hidden files, and what
@@ -20,16 +20,14 @@ from tinytrain.datasets.folder_layout import (
     INSIDE,
     class_folders,
     class_name,
-    is_image_name,
     listed,
     printable,
 )
 from tinytrain.datasets.samplers import shuffled
-from tinytrain.episode import Size
-from tinytrain.episode.decode import check_image, load_image
 from tinytrain.episode.episode import Episode, episode_type
-from tinytrain.episode.imagefile import others
 from tinytrain.episode.input_facts import Skipped
+from tinytrain.episode.kind import Kind
+from tinytrain.episode.kinds import kind_of, kind_of_files
 
 # Code of an error -> kind of `Skipped`.
 KINDS = {
@@ -47,6 +45,7 @@ ENOUGH, FRACTION, MOST_HELD_OUT, LEAST_HELD_OUT = 10, 0.2, 20, 20
 def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset:
     """All usable images below `folder`, classes in the order of their sorted names.
 
+    They may be of another kind, which their files tell; a mixture of kinds is ``folder-layout``.
     `skipped` of the result lists the files that cannot be used. Raises InputError with code ``file-missing``,
     ``folder-layout``, ``class-names`` or ``too-few-images``. Files of the same bytes in one class are one
     group: an episode has them on one side.
@@ -55,14 +54,17 @@ def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset
         raise InputError("file-missing", "'' is no folder; give the path of one")
     root = Path(folder)
     classes, skipped = class_folders(root)
+    found = [_listed(class_folder) for class_folder in classes]
+    kind = kind_of_files(str(root), (p for files, _ in found for p in files if not p.is_dir()))
     paths, labels = [], []
-    for label, class_folder in enumerate(classes):
-        good, bad = _images_in(class_folder)
+    for label, (class_folder, (files, away)) in enumerate(zip(classes, found, strict=True)):
+        good, bad = _usable(files, kind)
+        bad = away + bad
         if not good:
             reason = f"; {len(bad)} were skipped, the first: {bad[0].reason}" if bad else ""
             name = class_name(class_folder)
             raise InputError(
-                "too-few-images", f"class {name!r} has 0 usable images{reason}; add some or remove it"
+                "too-few-images", f"class {name!r} has 0 usable {kind.plural}{reason}; add some or remove it"
             )
         paths += good
         labels += [label] * len(good)
@@ -75,7 +77,8 @@ def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset
         labels=np.array(labels, dtype=np.int32),
         class_names=class_names,
         names=names,
-        read=partial(_read, paths),
+        read=partial(_read, paths, kind.name),
+        kind=kind.name,
         groups=groups_of(copies, labels),
         may_flip=may_flip,
         provenance=Provenance(
@@ -84,8 +87,8 @@ def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset
     )
 
 
-def _read(paths: Sequence[Path], i: int, size: Size) -> np.ndarray:
-    return load_image(paths[i], size)
+def _read(paths: Sequence[Path], kind: str, i: int, asked) -> np.ndarray:
+    return kind_of(kind).read(paths[i], asked)
 
 
 def folder_episode(
@@ -182,36 +185,39 @@ def held_out(counts: list[int]) -> list[int]:
     return held if min(counts) >= ENOUGH and sum(held) >= LEAST_HELD_OUT else [0] * len(counts)
 
 
-def _images_in(folder: Path) -> tuple[list[Path], list[Skipped]]:
-    """Usable images of one class, sorted by name, and the other files."""
+def _listed(folder: Path) -> tuple[list[Path], list[Skipped]]:
+    """The files of one class, sorted by name, and what is passed over."""
     try:
-        entries, bad = listed(folder)
+        return listed(folder)
     except OSError as error:
         return [], [Skipped(printable(folder), f"cannot be listed ({error.strerror})", "unreadable")]
-    good = []
-    for path in entries:
-        if reason := _reason(path):
+
+
+def _usable(files: list[Path], kind: Kind) -> tuple[list[Path], list[Skipped]]:
+    """Those of the `files` of a class that are of this kind and look whole, and the others."""
+    good, bad = [], []
+    for path in files:
+        if reason := _reason(path, kind):
             bad.append(Skipped(printable(path), *reason))
         else:
             good.append(path)
     return good, bad
 
 
-def _reason(path: Path) -> tuple[str, str] | None:
+def _reason(path: Path, kind: Kind) -> tuple[str, str] | None:
     """(reason, kind) if the file cannot be used, or is a folder."""
     if path.is_dir():
         return INSIDE, "inside"
-    if not is_image_name(path):
-        suffix = path.suffix.lower()
-        return others.SUFFIXES.get(suffix, f"is no image by its name ({suffix or 'no suffix'})"), "other-kind"
+    if not kind.owns(path):
+        return kind.why_not(path), "other-kind"
     try:
-        check_image(path)
+        kind.check(path)
     except InputError as error:
-        return str(error).removeprefix(f"{error.code}: {os.fspath(path)!r} "), kind_of(error)
+        return str(error).removeprefix(f"{error.code}: {os.fspath(path)!r} "), reason_kind(error)
     return None
 
 
-def kind_of(error: InputError) -> str:
+def reason_kind(error: InputError) -> str:
     """The kind of `Skipped` of an image that raised `error`."""
     if "cannot be read" in error.message:
         return "unreadable"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.file_kinds import is_litter, may_be_bin
-from tinytrain.episode.decode import SUFFIXES
 from tinytrain.episode.imagefile import others
 from tinytrain.episode.input_facts import Skipped
+from tinytrain.episode.kinds import kind_of_file, kind_of_files
 
 TRAIN = ("train", "training")
 HELD_OUT = ("val", "valid", "validation", "test", "testing")
@@ -46,12 +46,8 @@ def listed(folder: Path) -> tuple[list[Path], list[Skipped]]:
     return entries, away
 
 
-def is_image_name(path: Path) -> bool:
-    return path.suffix.lower() in SUFFIXES
-
-
 def class_folders(root: Path) -> tuple[list[Path], list[Skipped]]:
-    """The folders of the classes by name, and the images that lie beside them.
+    """The folders of the classes by name, and the images, or files of other kinds, that lie beside them.
 
     Raises InputError ``file-missing``, ``class-names`` or ``folder-layout``.
     """
@@ -64,13 +60,14 @@ def class_folders(root: Path) -> tuple[list[Path], list[Skipped]]:
                 f"{str(root)!r} has two folders for class {name!r}, which differ only in how"
                 " letters are encoded; put their images together",
             )
-    beside = [p for p in entries if is_image_name(p) and p not in classes]
+    beside = [p for p in entries if p not in classes and kind_of_file(p)]
     if not classes:
+        many = kind_of_files(str(root), beside).plural
         bins = "".join(f", and {row.file} {row.reason}" for row in away if row.kind == "bin")
         raise InputError(
             "folder-layout",
-            f"{str(root)!r} has 0 class folders and {len(beside)} images{bins}; make one folder per class in "
-            "it, such as apple/ and pear/, and put the images of each class into its folder",
+            f"{str(root)!r} has 0 class folders and {len(beside)} {many}{bins}; make one folder per class in "
+            f"it, such as apple/ and pear/, and put the {many} of each class into its folder",
         )
     _refuse_split(root, classes)
     _refuse_nested(root, classes)
@@ -122,15 +119,16 @@ def _refuse_nested(root: Path, classes: list[Path]) -> None:
     if not deeper:
         return
     folder, inner = deeper[0]
+    many = kind_of_files(str(inner), listed(inner)[0]).plural
     raise InputError(
         "folder-layout",
-        f"{str(root)!r} has {len(classes)} folders without images; the images lie one level deeper, in "
-        f"{str(inner)!r} for example; give {str(folder)!r}, or move the folders with the images up",
+        f"{str(root)!r} has {len(classes)} folders without {many}; the {many} lie one level deeper, in "
+        f"{str(inner)!r} for example; give {str(folder)!r}, or move the folders with the {many} up",
     )
 
 
 def _images_in(folder: Path) -> bool:
-    return _any(folder, lambda path: is_image_name(path) and not path.is_dir())
+    return _any(folder, lambda path: kind_of_file(path) and not path.is_dir())
 
 
 def _has_classes(folder: Path) -> bool:

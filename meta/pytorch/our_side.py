@@ -53,7 +53,7 @@ class Whole:
         self.trainer = Trainer(
             self.program, Arena(self.program.nbytes), WorkingCopy(network), kernels.load(),
             Source(
-                lambda i: image(i, spec.shape), augmentation_of(episode, spec.size, 0), episode.support.labels
+                lambda i: image(i, spec.shape), augmentation_of(episode, spec, 0), episode.support.labels
             ),
             workers,
         )  # fmt: skip

@@ -136,7 +136,7 @@ class Task:
         self.network, self.program, self.images = network, program, images
         self.labels, self.may_flip = episode.support.labels, episode.may_flip
         self.slots = slots(network, program.recipe)
-        augmentation = augmentation_of(episode, network.input.size, 0)
+        augmentation = augmentation_of(episode, network.input, 0)
         images_of_view = range(len(self.labels))
         self.draws = [[augmentation(v, i) for i in images_of_view] for v in range(1, program.resources.sets)]
         self.schedule = schedule_of(program, self.labels)

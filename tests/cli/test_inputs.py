@@ -17,6 +17,7 @@ from toyfiles import write_images, write_network
 
 from tinytrain.cli.commands import inputs
 from tinytrain.delta.file import load_delta, save_delta
+from tinytrain.episode.kinds import IMAGES
 from tinytrain.heads.out_of_distribution import Limit
 
 CLASSES = ("ant", "bee", "cat")
@@ -73,13 +74,13 @@ def test_folders_may_be_nested_deeper_than_python_calls(tmp_path, monkeypatch):
         os.chdir("a")
     open("x.png", "wb").close()
     monkeypatch.chdir(tmp_path)
-    assert list(inputs.files_below(".", [])) == ["a/" * depth + "x.png"]
+    assert list(inputs.files_below(".", [], IMAGES)) == ["a/" * depth + "x.png"]
     subprocess.run(["rm", "-r", "a"], check=True)  # shutil.rmtree calls itself for each folder
 
 
 def test_a_link_to_a_folder_is_called_so(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path)
-    assert not list(inputs.files_below(str(tmp_path), skipped := []))
+    assert not list(inputs.files_below(str(tmp_path), skipped := [], IMAGES))
     assert skipped[0].reason.startswith("is a link to a folder")
 
 

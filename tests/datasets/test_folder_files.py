@@ -100,7 +100,7 @@ def test_a_file_that_may_not_be_read_is_unreadable(tmp_path, monkeypatch):
     def closed(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("tinytrain.episode.decode._regular_file", closed)
+    monkeypatch.setattr("tinytrain.episode.decode.regular_file", closed)
     with pytest.raises(InputError, match=r"Permission denied"):
         folder_dataset(tmp_path)
 

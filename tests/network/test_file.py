@@ -111,6 +111,7 @@ SPECS = (
     InputSpec((8, 8, 3), scale=(0.5, 0.5, 0.25)),
 )
 ROTATED = (replace(SPECS[0], rotated=True), InputSpec((8, 8, 3), rotated=True))
+SOUND = InputSpec((8, 8, 3), "float32", kind="sound", parameters={"window": "hann", "rate": 8000, "low": 1.5})
 
 
 def test_an_input_that_old_versions_do_not_know_is_a_file_that_they_refuse():
@@ -127,6 +128,22 @@ def test_an_input_that_old_versions_do_not_know_is_a_file_that_they_refuse():
         again = decode_network(*decode(data))
         assert (again.input, again.digest) == (spec, network.digest)
         assert encode_network(again) == data
+
+
+def test_a_network_says_of_another_kind_of_input_what_it_is_read_with_and_its_digest_has_all_of_it():
+    network = replace(make_network(), input=SOUND)
+    data = encode_network(network)
+    again = decode_network(*decode(data))
+    assert decode(data)[1]["schema"] == "3" and (again.input, again.digest) == (SOUND, network.digest)
+    assert encode_network(again) == data
+    others = (
+        replace(SOUND, kind="motion"),
+        replace(SOUND, dtype="uint8"),
+        replace(SOUND, parameters=(*SOUND.parameters[:2], ("window", "hamming"))),
+        replace(SOUND, parameters=SOUND.parameters[1:]),
+        InputSpec((8, 8, 3)),
+    )
+    assert len({replace(network, input=spec).digest for spec in (SOUND, *others)}) == 6
 
 
 # What messages say of each kind of damage.
@@ -179,6 +196,22 @@ THIRD = [
     (TOPOLOGY, lambda t, m, topology: topology["preprocessing"].pop("mean")),
     (TOPOLOGY, lambda t, m, topology: topology.update(preprocessing=[])),
 ]
+
+
+KIND = [
+    ("kind must be", {"kind": "a kind"}), ("kind must be", {"kind": 5}), (PREPROCESSING, {"kind": [1]}),
+    (PREPROCESSING, {"kind": "image"}), (PREPROCESSING, {"dtype": "int8"}), (PREPROCESSING, {"dtype": None}),
+    ("by their names", {"parameters": []}), ("by their names", {"parameters": 5}),
+    ("plain name", {"parameters": {"rate": [1]}}), ("plain name", {"parameters": {"rate": None}}),
+    ("plain name", {"parameters": {"": 1}}), ("plain name", {"parameters": {"rate": {"a": 1}}}),
+    ("stored with it", {"parameters": {"rate": 9000}}), ("stored with it", {"kind": "motion"}),
+]  # fmt: skip
+
+
+@each(("fact", "wrong"), KIND)
+def test_each_broken_kind_of_input_is_refused_for_what_is_wrong(fact, wrong):
+    change = lambda t, m, topology: topology["preprocessing"].update(wrong)  # noqa: E731
+    refused(edited(change, replace(make_network(), input=SOUND)), fact)
 
 
 @each("spec", ROTATED)

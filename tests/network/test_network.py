@@ -1,5 +1,6 @@
 """A network as data: counts follow from shapes, arrays are frozen, the digest covers all of the content."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -28,6 +29,11 @@ def make_network(seed=0, **changes) -> Network:
         "input": InputSpec((8, 8, 3)),
     }
     return Network(**{**parts, **changes})
+
+
+def sound(parameters: dict) -> InputSpec:
+    """Of a kind of input that is none of ours."""
+    return InputSpec((8, 8, 3), "float32", kind="sound", parameters=parameters)
 
 
 def changed(arrays: tuple, index: int, value) -> tuple:
@@ -133,7 +139,7 @@ def other(index: int, **changes) -> dict:
         (other(0, relu6=1), "file-damaged", "relu6"),
         (other(0, out_hw=(5, 5)), "file-damaged", "must be (4, 4)"),
         (other(2, cin=5), "file-damaged", "gives 4 x (4, 4)"),
-        (other(0, cin=4), "file-damaged", "an image has 1 or 3"),
+        (other(0, cin=4) | {"input": InputSpec((8, 8, 4))}, "file-damaged", "an image has 1 or 3"),
         (other(0, block=1), "file-damaged", "not 1"),
         (other(2, block=3), "file-damaged", "not 3"),
         (other(2, block=-1), "file-damaged", "block"),
@@ -148,11 +154,20 @@ def other(index: int, **changes) -> dict:
         ({"input": InputSpec((8.0, 8, 3))}, "file-damaged", "8.0 x 8 x 3"),
         ({"input": InputSpec((8, 8, 3), mean=(1.0, 2.0))}, "file-damaged", "each of 3 channels"),
         ({"input": InputSpec((8, 8, 3), scale=(1.0, 2.0, -1.0))}, "file-damaged", "above 0"),
-        ({"input": InputSpec((8, 8, 3), "int8")}, "file-damaged", "dtype is uint8"),
+        ({"input": InputSpec((8, 8, 3), "int8")}, "file-damaged", "dtype of images is uint8"),
         ({"input": InputSpec((8, 8, 3), mean=127)}, "file-damaged", "finite"),
         ({"input": InputSpec((8, 8, 3), mean=float("nan"))}, "file-damaged", "finite"),
         ({"input": InputSpec((8, 8, 3), scale=0.0)}, "file-damaged", "above 0"),
         ({"input": InputSpec((8, 8, 3), resize="none")}, "file-damaged", "known resize"),
+        ({"input": InputSpec((8, 8, 3), kind="a kind")}, "file-damaged", "kind must be"),
+        ({"input": InputSpec((8, 8, 3), "int8", kind="sound")}, "file-damaged", "uint8 and float32"),
+        ({"input": InputSpec((8, 8, 3), parameters={"rate": 1})}, "file-damaged", "no parameters"),
+        ({"input": sound({"rate": math.nan})}, "file-damaged", "a number"),
+        ({"input": sound({"rate": [1]})}, "file-damaged", "a number"),
+        ({"input": sound({"window": "\n"})}, "file-damaged", "a text"),
+        ({"input": sound({"a b": 1})}, "file-damaged", "plain name"),
+        ({"input": sound({f"p{i}": i for i in range(65)})}, "file-damaged", "at most 64"),
+        ({"input": replace(sound({}), rotated=True)}, "file-damaged", "only images are rotated"),
     ],
 )
 def test_an_impossible_topology_is_named(change, code, text):

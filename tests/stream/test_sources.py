@@ -11,12 +11,9 @@ from cases import each
 from PIL import Image
 
 from tinytrain.base.errors import InputError
+from tinytrain.episode.kinds import IMAGES
 from tinytrain.stream import seen, sources
 from tinytrain.stream.sources import FolderSource, Note, named_on
-
-
-def is_image(name):
-    return name.endswith(".png")
 
 
 def put(folder, name, age=60.0, content=b"x"):
@@ -35,7 +32,7 @@ def names(source, tmp_path):
 
 def once(tmp_path, **options):
     wait = lambda seconds: time.sleep(min(seconds, 0.05))  # noqa: E731
-    return FolderSource(str(tmp_path), is_image, once=True, wait=wait, **options)
+    return FolderSource(str(tmp_path), IMAGES, once=True, wait=wait, **options)
 
 
 def test_images_come_oldest_first_and_only_images(tmp_path):
@@ -66,7 +63,7 @@ class Clock:
     def __init__(self, folder, *steps, once=True, **options):
         self.now, self.steps, self.folder = 0.0, list(steps), folder
         self.source = FolderSource(
-            str(folder), is_image, once=once, wait=self.wait, clock=lambda: self.now, **options
+            str(folder), IMAGES, once=once, wait=self.wait, clock=lambda: self.now, **options
         )
 
     def wait(self, seconds):

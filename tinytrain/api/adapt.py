@@ -90,7 +90,7 @@ def adapt_again(
         episode = continued_episode(delta)
     else:
         progress = device.progress if device else silent
-        *given, facts = open_images(images, class_names, backbone.input.shape, progress)
+        *given, facts = open_images(images, class_names, backbone.input, progress)
         episode = replace(continued_episode(delta, *given, facts.folder), skipped=facts.skipped)
     policy, limits = continued_policy(delta), open_budget(budget, network)
     report = adapting.adapt(backbone, episode, limits, policy, seed, device, force)

@@ -64,12 +64,12 @@ class FewShotClassifier:
 
         Raises what `tinytrain.adapt` raises, and InputError ``labels`` for labels that do not fit.
         """
-        images, labels = _labelled(X, y)
-        classes, rows = np.unique(labels, return_inverse=True)
         network = open_network(self.backbone)
-        support = images_of(images, rows.astype(np.int32))
-        if fits(len(support), network.input.shape):
-            support = support.held(network.input.shape)
+        images, labels = _labelled(X, y, network.input.kind)
+        classes, rows = np.unique(labels, return_inverse=True)
+        support = images_of(images, rows.astype(np.int32), kind=network.input.kind)
+        if fits(len(support), network.input):
+            support = support.held(network.input)
         source = f"{len(images)} images given to fit"
         kind = episode_type(least_classes(open_policy(self.policy, self.head)))
         episode = kind(support, NO_IMAGES, _names(classes), self.flip, source)
@@ -92,7 +92,7 @@ class FewShotClassifier:
 
         Raises NotFittedError.
         """
-        return self._opened().embed(images_of(X))
+        return self._opened().embed(self._images(X))
 
     def get_feature_names_out(self, input_features: Iterable | None = None) -> np.ndarray:
         """Names (d,) of the columns of `transform`. Raises NotFittedError."""
@@ -109,12 +109,13 @@ class FewShotClassifier:
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y)
-        images, labels = _labelled(X, y)
+        network = self._opened().network
+        images, labels = _labelled(X, y, network.input.kind)
         added, rows = np.unique(labels, return_inverse=True)
         if _kind(added) != _kind(self.classes_):
             both = f"labels are {added.dtype}, those of fit are {self.classes_.dtype}"
             raise InputError("labels", f"{both}; give the same type")
-        network, given = self._opened().network, images_of(images, rows.astype(np.int32))
+        given = images_of(images, rows.astype(np.int32), kind=network.input.kind)
         self.delta_ = add_classes(network, self.delta_, given, _names(added), self.seed, self.flip)
         # As Python values: numpy makes fractions of signed and unsigned numbers together.
         self.classes_ = np.array(sorted({*self.classes_.tolist(), *added.tolist()}))
@@ -124,7 +125,7 @@ class FewShotClassifier:
 
     def predict_proba(self, X: Iterable) -> np.ndarray:
         """Calibrated probabilities (n, classes), a column for each of `classes_`. Raises NotFittedError."""
-        return self._opened().probabilities(images_of(X))[:, self._columns]
+        return self._opened().probabilities(self._images(X))[:, self._columns]
 
     def predict(self, X: Iterable) -> np.ndarray:
         """The likeliest label of each image, (n,), of the type of the labels given. Raises NotFittedError."""
@@ -137,12 +138,15 @@ class FewShotClassifier:
         An unknown image belongs to none of the classes, although `predict` names the likeliest: see
         `tinytrain.Prediction`.
         """
-        return np.array([found.verdict for found in self._opened().predict(images_of(X))])
+        return np.array([found.verdict for found in self._opened().predict(self._images(X))])
 
     def score(self, X: Iterable, y: Iterable) -> float:
         """The fraction of the images whose label is predicted. Raises NotFittedError."""
-        images, labels = _labelled(X, y)
+        images, labels = _labelled(X, y, self._opened().input.kind)
         return float(np.mean(self.predict(images) == labels))
+
+    def _images(self, X: Iterable) -> Images:
+        return images_of(X, kind=self._opened().input.kind)
 
     def _opened(self) -> Predictor:
         if not self.__sklearn_is_fitted__():
@@ -232,10 +236,10 @@ def _array(y: Iterable) -> np.ndarray:
     return labels
 
 
-def _labelled(X: Iterable, y: Iterable) -> tuple[list, np.ndarray]:
+def _labelled(X: Iterable, y: Iterable, kind: str) -> tuple[list, np.ndarray]:
     """Images as a list and their labels (n,). Raises InputError ``labels`` unless there is one for each."""
     X = list(X) if isinstance(X, Iterator) else X
-    images_of(X)  # refuses what is no list of images, before it is counted
+    images_of(X, kind=kind)  # refuses what is no list of images, before it is counted
     images, labels = list(column_of(X)), _array(y)
     given = " x ".join(map(str, labels.shape)) or "a single"
     if labels.ndim != 1 or len(labels) != len(images):

@@ -12,6 +12,7 @@ from tinytrain.delta import classes
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Images
 from tinytrain.episode.input_facts import file_lines
+from tinytrain.episode.kinds import kind_of
 from tinytrain.network.network import Network
 from tinytrain.pipeline import add_classes as adding
 from tinytrain.report import Report
@@ -59,8 +60,8 @@ def add_classes(
     """
     delta = open_delta(delta)
     network = open_network(network, delta)
-    held, names, flip, facts = open_images(images, class_names, network.input.shape)
-    for line in file_lines(facts):
+    held, names, flip, facts = open_images(images, class_names, network.input)
+    for line in map(kind_of(held.kind).words, file_lines(facts)):
         warnings.warn(line, stacklevel=2)
     return adding.add_classes(network, delta, held, names, seed, may_flip or flip, backend)
 

@@ -36,5 +36,5 @@ def emit(
     policy = open_policy(policy, head)
     backbone = alone(open_network(network), "a microcontroller")
     limits = policy.budget if budget is None and isinstance(policy, Plan) else open_budget(budget, network)
-    opened = open_episode(episode, seed, policy).decoded(backbone.input.shape)
+    opened = open_episode(episode, seed, policy).decoded(backbone.input)
     return planning.emit(backbone, opened, folder, limits, policy, seed)

@@ -18,6 +18,7 @@ from tinytrain.datasets.duplicates import unrepeated
 from tinytrain.datasets.folder import folder_dataset, folder_episode
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import load_delta
+from tinytrain.episode import Input
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
@@ -75,16 +76,17 @@ class Drawn:
     again: Callable[[Dataset], Episode] | None = None
     once: bool = True
 
-    def decoded(self, shape: tuple[int, int, int], progress: OnProgress = silent) -> Episode:
-        """The episode with images of `shape` (height, width, channels). It says which were left out, and
-        which are there more than once. Raises InputError.
+    def decoded(self, given: Input, progress: OnProgress = silent) -> Episode:
+        """The episode with images as `given` describes them. It says which were left out, and which are there
+        more than once. Raises InputError, also for another kind.
         """
         found = self.episode
+        found.support.check_kind(given)
         if self.dataset is not None:
-            found = decoded(self.dataset, found, shape, progress, self.again)
+            found = decoded(self.dataset, found, given, progress, self.again)
         elif not len(found.query):
             return found
-        return unrepeated(found, shape) if self.once else found
+        return unrepeated(found, given) if self.once else found
 
 
 def open_task(
@@ -111,7 +113,7 @@ def open_task(
         planner = planner_for(backbone, TaskShape.of(drawn.episode), policy, limits)
     planner.probe()
     progress = device.progress if device else silent
-    opened = drawn.decoded(planner.network.input.shape, progress)
+    opened = drawn.decoded(planner.network.input, progress)
     return opened, planner.of(TaskShape.of(opened))
 
 
@@ -129,7 +131,7 @@ def chosen_network(
     is here may have what is usual for it.
     """
     small, device = load_backbone(SHIPPED.name), device or Device()
-    ready = Drawn(drawn.decoded(small.input.shape, device.progress), once=False)
+    ready = Drawn(drawn.decoded(small.input, device.progress), once=False)
     task = TaskShape.of(ready.episode)
     for name in choices(small, ready.episode.support, memory, seed, device):
         with suppress(BudgetError, UsageError):  # too large for it, or a policy or plan of one network
@@ -153,7 +155,7 @@ def open_episode(value, seed: int = 0, policy: Policy | Plan | None = None) -> D
 
 
 def open_images(
-    images, class_names: Sequence[str] | None, shape: tuple[int, int, int], progress: OnProgress = silent
+    images, class_names: Sequence[str] | None, given: Input, progress: OnProgress = silent
 ) -> tuple[Images, tuple[str, ...], bool, Provenance]:
     """All usable images, the names that their labels count in, whether they may be mirrored, and their files.
 
@@ -166,7 +168,7 @@ def open_images(
     if class_names is not None:
         raise InputError("class-names", "class_names are those of the folders; give them with Images only")
     dataset = open_dataset(images, "images")
-    held, facts = all_decoded(dataset, shape, progress)
+    held, facts = all_decoded(dataset, given, progress)
     return held, dataset.class_names, dataset.may_flip, facts
 
 

@@ -58,7 +58,7 @@ def check(
     if not isinstance(images, Episode):
         progress = device.progress if device else silent
         dataset = open_dataset(images, "images", "an Episode, ")
-        images = decoded(dataset, checking.episode_of(dataset), network.input.shape, progress)
+        images = decoded(dataset, checking.episode_of(dataset), network.input, progress)
         for line in skipped_lines(images.skipped):
             warnings.warn(line, stacklevel=2)
     return checking.check(network, images, seed, device)

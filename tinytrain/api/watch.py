@@ -3,12 +3,10 @@
 import os
 import warnings
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from tinytrain.api.opening import open_delta, open_network
 from tinytrain.base.errors import InputError
 from tinytrain.base.events import Note
-from tinytrain.datasets.folder_layout import is_image_name
 from tinytrain.delta.delta import Delta
 from tinytrain.network.network import Network
 from tinytrain.report import Report
@@ -66,7 +64,7 @@ def watch(
         return
     store = delta.path if isinstance(delta, Store) else delta
     without = os.fspath(store) if isinstance(store, str | os.PathLike) else None
-    for frame in FolderSource(os.fspath(images), lambda name: is_image_name(Path(name)), without=without):
+    for frame in FolderSource(os.fspath(images), watcher.kind, without=without):
         if frame is None:
             watcher.idle()
             continue

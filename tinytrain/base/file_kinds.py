@@ -54,7 +54,7 @@ class FileKind:
     remedies: dict[str, str]
 
 
-KINDS = (
+KINDS = [
     FileKind(
         "a PyTorch file", (".pt", ".pth", ".ckpt", ".bin"), (),
         {"backbone": f"export the model in PyTorch with {TORCH_EXPORT}, then run: {IMPORT}"},
@@ -79,7 +79,7 @@ KINDS = (
             ".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".bmp", ".webp", ".avif", ".gif", ".tif",
             ".tiff", ".heic",
         ),
-        (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"RIFF", b"II*\0", b"MM\0*"),
+        (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"II*\0", b"MM\0*"),
         {"delta": "the delta comes before the images: tinytrain predict DELTA IMAGE"},
     ),
     FileKind(
@@ -88,7 +88,16 @@ KINDS = (
     FileKind("a web page", (".html", ".htm"), (b"<!DOCTYPE", b"<!doctype", b"<html"), {}),
     FileKind("an archive", (".zip", ".npz", ".gz", ".xz"), (b"PK\x03\x04",), {}),
     FileKind("text", (".txt", ".csv", ".yaml", ".yml", ".md", ".py"), (), {}),
-)  # fmt: skip
+]  # fmt: skip
+
+
+def add_input(noun: str, plural: str, suffixes: tuple[str, ...]) -> None:
+    """Name files of a kind of input as such from now on."""
+    what = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+    remedy = f"the delta comes before the {plural}: tinytrain predict DELTA {noun.upper()}"
+    KINDS.insert(0, FileKind(what, suffixes, (), {"delta": remedy}))
+
+
 # Our files by the kind in their metadata: the right role, what one is, and the remedy in another role.
 OURS = {
     "tinytrain-network": ("backbone", "a network", f"a network goes to --backbone; {DELTAS}"),

@@ -12,6 +12,7 @@ from tinytrain.base.errors import UsageError
 from tinytrain.codegen.placed import Placed, placed
 from tinytrain.codegen.places import Places
 from tinytrain.heads.registry import find_head
+from tinytrain.network.input_spec import IMAGE
 from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
@@ -141,6 +142,11 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
     filters = not in_codes and any(x.kind == "depthwise" for x in weights)
     for met, what, remedy in (
         (obstacle, f"it is computed in {backend.name}, but {obstacle}", "give --precision float32"),
+        (
+            network.input.kind != IMAGE,
+            f"it takes inputs of kind {network.input.kind}",
+            "C reads images alone",
+        ),
         (task.n_support % task.n_way, "classes have different numbers of images", "give --shots"),
         (task.n_remembered or task.replay, "it has a replay memory", "leave out --replay"),
         (task.n_way > MOST_WAYS, f"it has more than {MOST_WAYS} classes", f"give --way {MOST_WAYS}"),

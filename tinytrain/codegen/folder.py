@@ -74,7 +74,7 @@ def files_of(device: Device, draws: Draws, class_names: tuple[str, ...]) -> dict
 
 def c_examples(device: Device, episode: Episode) -> str:
     """`EXAMPLES`: the support images of `episode` and at most `QUERIES` others, of all classes alike."""
-    shape, support, query = device.network.input.shape, episode.support, episode.query
+    spec, support, query = device.network.input, episode.support, episode.query
     order = np.argsort(support.labels, kind="stable")
     each = max(1, QUERIES // device.ways)
     asked = [int(i) for k in range(device.ways) for i in np.flatnonzero(query.labels == k)[:each]]
@@ -84,9 +84,9 @@ def c_examples(device: Device, episode: Episode) -> str:
         comment(f"Images of {episode.source}, in flash. Written by tinytrain emit."),
         '#include "examples.h"\n',
         f"const char *const tt_example_names[TT_WAYS] = {{{names}}};\n",
-        _images("tt_example_support", "TT_SUPPORT", [support.image(int(i), shape) for i in order]),
+        _images("tt_example_support", "TT_SUPPORT", [support.image(int(i), spec) for i in order]),
         f"const uint32_t tt_example_queries = {size}u;\n",
-        _images("tt_example_query", str(max(1, size)), [query.image(i, shape) for i in asked]),
+        _images("tt_example_query", str(max(1, size)), [query.image(i, spec) for i in asked]),
         array("const uint8_t tt_example_label", query.labels[asked] if size else np.zeros(1, int)),
     ]
     return "\n".join(parts)

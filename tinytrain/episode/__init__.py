@@ -1,4 +1,6 @@
-"""Images, as an adaptation takes them: labelled, decoded, augmented."""
+"""Images, and other kinds of input, as an adaptation takes them: labelled, decoded, augmented."""
+
+from tinytrain.network.input_spec import InputSpec
 
 # How large an image is asked for: the side of a square, or (height, width).
 Size = int | tuple[int, int]
@@ -9,6 +11,12 @@ def sides(size: Size) -> tuple[int, int]:
     return (size, size) if isinstance(size, int) else size
 
 
-def shape_of(shape: int | tuple[int, int, int]) -> tuple[int, int, int]:
-    """(height, width, channels) where the side of a square RGB image may stand for it."""
-    return (shape, shape, 3) if isinstance(shape, int) else shape
+# What is asked for: the side of a square RGB image or the (height, width, channels) of one may stand for it.
+Input = InputSpec | int | tuple[int, int, int]
+
+
+def spec_of(given: Input) -> InputSpec:
+    """The description that `given` stands for."""
+    if isinstance(given, InputSpec):
+        return given
+    return InputSpec((given, given, 3) if isinstance(given, int) else tuple(given))

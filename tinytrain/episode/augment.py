@@ -26,6 +26,10 @@ class Augmentation:
     cosine: float = 1.0
     sine: float = 0.0
 
+    def apply(self, y: np.ndarray, x: np.ndarray, kernels) -> None:
+        """y = the image x, changed; both uint8 (height, width, 3 or 1)."""
+        kernels.augment(y, x, *self.arguments())
+
     def arguments(self) -> tuple:
         """The arguments of the kernel `augment` after output and input."""
         turn = np.float32(self.cosine), np.float32(self.sine)

@@ -59,7 +59,7 @@ def load_image(
     `source` and, of a result of more than 256 pixels a side, what the larger one takes. Baseline JPEG and PNG
     are decoded in this process, all others in one that `tinytrain.base.confined` keeps within its limits.
     """
-    with _named_errors(source, name), _opened(source) as (file, kind):
+    with named_errors(source, name), _opened(source) as (file, kind):
         stored = imagefile.read(kind, file)
         if stored and stored.plain:
             image = pixels.opened(kind, stored.stream)
@@ -82,7 +82,7 @@ def convert(image, size: Size, name: str) -> np.ndarray:
 
     Raises InputError ``image-unreadable``.
     """
-    with _named_errors(b"", name):
+    with named_errors(b"", name):
         height, width = sides(size)
         orientation = image.getexif().get(ORIENTATION, 1)
         wide = (height, width) if orientation in pixels.SIDEWAYS else (width, height)
@@ -104,7 +104,7 @@ def check_image(path: str | os.PathLike | bytes) -> None:
     Raises InputError like `load_image`. A damaged file that looks intact passes here and fails in
     `load_image`.
     """
-    with _named_errors(path, None), _opened(path) as (file, kind):
+    with named_errors(path, None), _opened(path) as (file, kind):
         stored = imagefile.read(kind, file)
         if stored and (kind == "PNG" or jpeg.is_whole(file)):
             image = pixels.opened(kind, stored.stream)
@@ -125,7 +125,7 @@ def _confined(source, file: BinaryIO, kind: str, **request) -> bytearray:
 
 
 @contextmanager
-def _named_errors(source, name):
+def named_errors(source, name):
     """Turn every error of a decoder into an InputError that names the image."""
     name = name or (f"image of {len(source)} bytes" if isinstance(source, bytes) else os.fspath(source))
     try:
@@ -147,13 +147,13 @@ def _named_errors(source, name):
 @contextmanager
 def _opened(source):
     """(file, its kind): nothing but the first bytes is read yet."""
-    with io.BytesIO(source) if isinstance(source, bytes) else _regular_file(source) as file:
+    with io.BytesIO(source) if isinstance(source, bytes) else regular_file(source) as file:
         kind = imagefile.kind_of(file.read(imagefile.START))
         file.seek(0)
         yield file, kind
 
 
-def _regular_file(path) -> BinaryIO:
+def regular_file(path) -> BinaryIO:
     """The open file at `path`; never waits for a pipe. Raises InputError ``file-missing``."""
     missing = InputError("file-missing", "is not a file; check the path")
     try:

@@ -1,7 +1,7 @@
 """An episode: labelled support images to adapt to, and query images for evaluation.
 
 Images are read one at a time and are kept here only after `held`. The source behind `read` keeps them in
-memory, in a pack or in files.
+memory, in a pack or in files. Inputs of another kind than images are called images here as well.
 """
 
 import hashlib
@@ -16,25 +16,27 @@ import numpy as np
 from tinytrain.base.class_names import MAX_CLASSES, MAX_NAMES, is_text, wrong_class_names
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.random_streams import rng_for
-from tinytrain.episode import Size, shape_of
-from tinytrain.episode.decode import grey
+from tinytrain.episode import Input, Size, spec_of
 from tinytrain.episode.input_facts import Duplicate, Skipped
+from tinytrain.episode.kinds import kind_of
+from tinytrain.network.input_spec import IMAGE, InputSpec
 from tinytrain.network.replay import Replay
 
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """A labelled list of images.
+    """A labelled list of images, or of items of another `kind` of `tinytrain.episode.kinds`.
 
     `labels` is (n,) int32, counted from 0; `names` identifies each image for people;
     `read(i, size)` returns image i as uint8 (size, size, 3) RGB, resized by the rule of
     `tinytrain.network.input_spec.InputSpec`. A `size` (height, width) asks for an image that is not square,
-    and what has one channel only may come as (..., 1).
+    and what has one channel only may come as (..., 1). Another kind is asked for with an `InputSpec`.
     """
 
     labels: np.ndarray
     names: tuple[str, ...]
-    read: Callable[[int, Size], np.ndarray]
+    read: Callable[[int, Size | InputSpec], np.ndarray]
+    kind: str = IMAGE
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -42,32 +44,36 @@ class Images:
     def __repr__(self) -> str:
         return f"<Images: {len(self)}>"
 
-    def image(self, i: int, shape: int | tuple[int, int, int]) -> np.ndarray:
-        """Image i as uint8 of `shape` (height, width, channels); the side of a square stands for RGB.
+    def image(self, i: int, given: Input) -> np.ndarray:
+        """Image i as `given` describes it: an array of that shape (height, width, channels) and dtype.
 
         It is what `read` returns, made grey if one channel is wanted of three. Raises InputError unless that
-        has the right shape and dtype.
+        has the right shape and dtype, and for another kind.
         """
-        wanted = shape_of(shape)
-        height, width, channels = wanted
-        image = np.asarray(self.read(i, height if height == width else (height, width)))
-        if image.dtype == np.uint8 and channels == 1 and image.shape == (height, width, 3):
-            image = grey(image)
-        if image.dtype != np.uint8 or image.shape != wanted:
-            given, needed = (" x ".join(map(str, s)) for s in (image.shape, wanted))
-            raise InputError(
-                "bad-value", f"image {self.names[i]} is {given} {image.dtype}; it must be {needed} uint8"
-            )
-        return image
+        spec = spec_of(given)
+        self.check_kind(spec)
+        kind = kind_of(spec.kind)
+        return kind.checked(self.read(i, kind.asked(spec)), spec, self.names[i])
 
-    def held(self, shape: int | tuple[int, int, int]) -> "Images":
-        """The same images, decoded once and kept in memory, a byte for each value; for this shape only."""
-        return replace(self, read=partial(read_decoded, [self.image(i, shape) for i in range(len(self))]))
+    def check_kind(self, given: Input) -> None:
+        """Raise InputError ``file-kind`` unless these are of the kind that `given` describes."""
+        if len(self) and self.kind != (wanted := spec_of(given).kind):
+            are, needed = kind_of(self.kind).plural, kind_of(wanted).plural
+            raise InputError(
+                "file-kind",
+                f"{one_line(self.names[0], 100)} and the others are {are}, and {needed} are needed; give"
+                f" {needed}, or name a network for {are} with --backbone",
+            )
+
+    def held(self, given: Input) -> "Images":
+        """The same images, decoded once and kept in memory; for what is `given` only."""
+        return replace(self, read=partial(read_decoded, [self.image(i, given) for i in range(len(self))]))
 
     def take(self, indices: Sequence[int]) -> "Images":
         """The images at `indices`, in that order, still read one at a time."""
         chosen = [int(i) for i in indices]
-        return Images(
+        return replace(
+            self,
             labels=self.labels[chosen],
             names=tuple(self.names[i] for i in chosen),
             read=partial(read_chosen, self.read, chosen),
@@ -77,14 +83,14 @@ class Images:
 # How `Images` are read, as functions that a report can be pickled with.
 
 
-def read_decoded(images: Sequence[np.ndarray], i: int, _size: Size) -> np.ndarray:
+def read_decoded(images: Sequence[np.ndarray], i: int, _asked: Size | InputSpec) -> np.ndarray:
     """Image i of those that are in memory."""
     return images[i]
 
 
-def read_chosen(read: Callable[[int, Size], np.ndarray], indices: Sequence[int], i: int, size: Size):
+def read_chosen(read: Callable, indices: Sequence[int], i: int, asked: Size | InputSpec):
     """Image i of those of `read` at `indices`."""
-    return read(int(indices[i]), size)
+    return read(int(indices[i]), asked)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,30 +4,34 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 
+import numpy as np
+
 from tinytrain.base.errors import InputError
 from tinytrain.base.progress import OnProgress, silent
+from tinytrain.episode import Input, spec_of
 from tinytrain.episode.episode import read_decoded
 
 HELD_BYTES = 64_000_000  # limit of decoded images in memory; above it they are decoded again when needed
 
 
-def fits(count: int, shape: tuple[int, int, int]) -> bool:
-    """Whether so many decoded images of `shape` (height, width, channels) are kept in memory."""
-    return count * prod(shape) <= HELD_BYTES
+def fits(count: int, given: Input) -> bool:
+    """Whether so many decoded images, as `given` describes them, are kept in memory."""
+    spec = spec_of(given)
+    return count * prod(spec.shape) * np.dtype(spec.dtype).itemsize <= HELD_BYTES
 
 
-def hold(images, shape: tuple[int, int, int], progress: OnProgress = silent) -> tuple[object, dict[str, str]]:
+def hold(images, given: Input, progress: OnProgress = silent) -> tuple[object, dict[str, str]]:
     """`images` without the broken ones, and what is wrong with those, by name. All are decoded once for it.
 
-    `shape` (height, width, channels) is what they are asked for.
-
-    They are kept decoded, unless that takes more than HELD_BYTES: then they are decoded again when asked for.
+    They are asked for as `given` describes them. They are kept decoded, unless that takes more than
+    HELD_BYTES: then they are decoded again when asked for. Raises InputError for another kind.
     """
-    keep = fits(len(images), shape)
+    images.check_kind(given)
+    keep = fits(len(images), given)
     decoded, good, broken = [], [], {}
     for i in range(len(images)):
         try:
-            image = images.image(i, shape)
+            image = images.image(i, given)
         except InputError as error:
             broken[images.names[i]] = str(error)
         else:

@@ -35,8 +35,8 @@ matmul = ordered_matmul if PORTABLE else blas_matmul
 def unfold(y, image, size, stride, first, rotated, mean, scale):
     """y (rows, out width, size * size * channels): patches of the output rows from `first` on.
 
-    `image` is uint8 (height, width, channels), read turned by 180 degrees if it is to be `rotated`; a value v
-    enters as ``(v - mean) * scale``, padding as 0.
+    `image` is (height, width, channels), uint8 or float32; uint8 of 1 or 3 channels is read turned by 180
+    degrees if it is to be `rotated`. A value v enters as ``(v - mean) * scale``, padding as 0.
     `mean` and `scale` (size * channels,) are those of the numbers that a patch takes from one image row.
     """
     height, width, channels = image.shape

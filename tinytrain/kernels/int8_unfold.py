@@ -45,7 +45,7 @@ def _take_row(codes, start, image, table, r, rotated):
 
 @inlined
 def _unfold_one_by_one(y, image, table, size, stride, first, rotated):
-    """Images with long rows."""
+    """Images with long rows, and items of other channels than images have."""
     height, width, channels = image.shape
     pad = (size - 1) // 2
     for i in range(y.shape[0]):
@@ -69,7 +69,7 @@ def _unfold_one_by_one(y, image, table, size, stride, first, rotated):
 def unfold_codes(y, image, table, size, stride, first, rotated):
     """y (rows, out width, size * size * c) int16: patches of the output rows from `first` on.
 
-    `image` (height, width, c) uint8, c 1 or 3, turned by 180 degrees if `rotated`; `table` (256, c) int16 has
+    `image` (height, width, c) uint8, turned by 180 degrees if `rotated`; `table` (256, c) int16 has
     the code of every pixel value. Padding is code 0. A row of the image becomes codes once, for all patches.
     """
     height, width, channels = image.shape
@@ -78,7 +78,7 @@ def unfold_codes(y, image, table, size, stride, first, rotated):
     begin, end = pad * channels, (pad + width) * channels
     # What the last patch of a row reads, which may lie behind the image.
     most = max(end, ((across - 1) * stride + size) * channels)
-    if most > ROOM:
+    if most > ROOM or channels not in (1, 3):
         _unfold_one_by_one(y, image, table, size, stride, first, rotated)
         return
     codes, patches = carray(_place_of_codes(), (ROOM,)), y.reshape(-1)

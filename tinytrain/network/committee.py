@@ -22,7 +22,7 @@ class Committee:
     """Two `members` or more, which all look at the same image. The embedding is theirs, one after another.
 
     Each part of it has length 1, so that no member drowns the others. Raises InputError for fewer members
-    or more than MOST_MEMBERS, for one that is there twice, and for images of different shapes.
+    or more than MOST_MEMBERS, for one that is there twice, and for different inputs.
     """
 
     members: tuple[Network, ...]
@@ -34,12 +34,10 @@ class Committee:
             )
         if len(self.members) > MOST_MEMBERS:
             raise InputError("bad-value", f"{len(self.members)} networks given; name at most {MOST_MEMBERS}")
-        shapes = {member.input.shape for member in self.members}
-        if len(shapes) > 1:
-            sizes = " and ".join(" x ".join(map(str, shape)) for shape in sorted(shapes))
-            raise InputError(
-                "bad-value", f"members of {self} take images of {sizes}; name networks for the same shape"
-            )
+        if len({member.input.item for member in self.members}) > 1:
+            found = " and ".join(sorted({m.input.words for m in self.members}))
+            text = f"members of {self} take different inputs: {found}; name networks for one input"
+            raise InputError("bad-value", text)
 
     def __str__(self) -> str:
         return one_line(self.name, 100)

@@ -162,6 +162,8 @@ def _input(row, schema: str, where: str) -> InputSpec:
     plain = "size" in row if optional and isinstance(row, dict) else schema == "1"
     values = _row(PLAIN if plain else _names(InputSpec), optional, row, where)
     lists = {name for name, value in values.items() if isinstance(value, tuple)}
+    if "parameters" in values and not isinstance(values["parameters"], dict):
+        raise InputError("file-damaged", f"{where} must have parameters by their names")
     if lists != (set() if plain else {"shape", "mean", "scale"}):
         raise InputError("file-damaged", f"{where} has lists for numbers or numbers for lists")
     if plain:

@@ -1,17 +1,24 @@
-"""What a network takes: the shape of an image and how its values become numbers of the first layer."""
+"""What a network takes: an item of a kind, and how its values become numbers of the first layer."""
 
 from dataclasses import dataclass
 
 from tinytrain.network.optional_fields import optional_field, used, written
 
+IMAGE = "image"
+DTYPES = ("uint8", "float32")
+
 
 @dataclass(frozen=True)
 class InputSpec:
-    """Images `dtype` of `shape` (height, width, channels); a value v enters as ``(v - mean) * scale``.
+    """Images, `dtype` of `shape` (height, width, channels); a value v enters as ``(v - mean) * scale``.
 
     `mean` and `scale` hold a number for each channel; a single number given stands for all of them. `resize`
     is how an image of another shape becomes one of `shape`: resized (bilinear) until it just covers it, then
     cropped around the centre. Channels are RGB, or one of anything.
+
+    Another `kind` than images is read as `tinytrain.episode.kind` says, with `parameters`, all of them: pairs
+    (name, value) in the order of their names, also given as a dict. It has any number of channels; `resize`
+    means nothing to it.
 
     If `rotated`, the first layer reads the image turned by 180 degrees; callers give it upright. A network
     that pads as TensorFlow's SAME does, more at the end, pads as ours if its kernels are turned, too.
@@ -23,8 +30,12 @@ class InputSpec:
     scale: float | tuple[float, ...] = 1 / 127.5
     resize: str = "short-side-bilinear-centre-crop"
     rotated: bool = optional_field(False)
+    kind: str = optional_field(IMAGE)
+    parameters: tuple[tuple[str, str | int | float | bool], ...] = optional_field(())
 
     def __post_init__(self):
+        if isinstance(self.parameters, dict):  # a frozen value has no dict
+            object.__setattr__(self, "parameters", tuple(sorted(self.parameters.items())))
         for name in ("mean", "scale"):
             value = getattr(self, name)
             if not isinstance(value, tuple | list):
@@ -37,9 +48,22 @@ class InputSpec:
         return height if height == width else (height, width)
 
     @property
+    def item(self) -> tuple:
+        """What an item is and how it is read: networks that agree in it can look at the same one."""
+        return self.kind, self.shape, self.dtype, self.resize, self.parameters
+
+    @property
+    def words(self) -> str:
+        """For messages, such as "image of 32 x 32 x 3"."""
+        settings = "".join(f", {name} {value}" for name, value in self.parameters)
+        return f"{self.kind} of {' x '.join(map(str, self.shape))}{settings}"
+
+    @property
     def is_plain(self) -> bool:
-        """Whether it is a square of 3 channels that all have the same mean and scale."""
+        """Whether it is for images, squares of 3 channels that all have the same mean and scale."""
         height, width, channels = self.shape
+        if (self.kind, self.dtype) != (IMAGE, "uint8"):
+            return False
         return (height, channels) == (width, 3) and len(set(self.mean)) == len(set(self.scale)) == 1
 
     def as_dict(self) -> dict:
@@ -49,7 +73,8 @@ class InputSpec:
         old as that form have to stay what they are.
         """
         if not self.is_plain:
-            return written(self)
+            fields = written(self)
+            return fields | {"parameters": dict(self.parameters)} if self.parameters else fields
         optional = {name: getattr(self, name) for name in used(self)}
         return {
             "size": self.shape[0],

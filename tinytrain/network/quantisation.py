@@ -82,9 +82,14 @@ def layers_obstacle(layers) -> str | None:
     return None
 
 
+def input_obstacle(spec) -> str | None:
+    """Why int8 programs cannot take what `spec`, an InputSpec, describes; None if they can."""
+    return None if spec.dtype == "uint8" else f"it takes {spec.dtype} values, and int8 programs take uint8"
+
+
 def int8_obstacle(network) -> str | None:
     """Why `network`, a Network, cannot run as an int8 program; None if it can."""
-    if obstacle := layers_obstacle(network.layers):
+    if obstacle := layers_obstacle(network.layers) or input_obstacle(network.input):
         return obstacle
     if network.added:
         return "it has lite residual modules"

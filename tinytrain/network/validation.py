@@ -6,6 +6,7 @@ import re
 import numpy as np
 
 from tinytrain.base.errors import InputError
+from tinytrain.network.input_spec import DTYPES, IMAGE
 from tinytrain.network.layer import ACTIVATIONS, KINDS, Layer
 from tinytrain.network.network import InputSpec, Network
 from tinytrain.network.quantisation import RELU6_TOP, Codes, Quantisation, layers_obstacle
@@ -17,6 +18,8 @@ MAX_RATE = 100  # of a factor of learning rates
 KERNELS = (1, 3, 5, 7)
 STRIDES = (1, 2)
 CHANNELS = (1, 3)  # of an image
+MOST_PARAMETERS, MOST_LETTERS = 64, 100  # of what a kind of input is read with
+NAME = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 
 
 def _require(good: bool, problem: str, code: str = "file-damaged") -> None:
@@ -59,8 +62,6 @@ def check_layers(layers: tuple[Layer, ...]) -> None:
         names.add(layer.name)
         _check_chain(layers, index)
     first, last = layers[0], layers[-1]
-    known = first.cin in CHANNELS
-    _require(known, f"layer {first.name} takes {first.cin} channels; an image has 1 or 3")
     dense = first.kind == "conv"
     _require_supported(dense, f"layer {first.name}: the first layer is a dense convolution (kind conv)")
     _require_supported(not last.squeezes, f"layer {last.name}: an excite layer must follow a squeeze layer")
@@ -90,7 +91,7 @@ def check_codes(layers: tuple[Layer, ...], quantisation: Quantisation) -> None:
 def _check_fields(layer: Layer) -> None:
     """Types exactly as documented (the digest is taken over their text) and every number in its range."""
     ranges = {"cin": MAX_CHANNELS, "cout": MAX_CHANNELS, "kernel": MAX_SIDE, "stride": MAX_SIDE}
-    named = type(layer.name) is str and re.fullmatch(r"[A-Za-z0-9_.\-]{1,64}", layer.name)
+    named = type(layer.name) is str and NAME.fullmatch(layer.name)
     _require(named, "a layer name must be 1 to 64 letters, digits, dots, dashes, underscores")
     for field, most in ranges.items():
         _check_int(layer, field, getattr(layer, field), 1, most)
@@ -198,19 +199,37 @@ def _check_residual(layers: tuple[Layer, ...], index: int) -> None:
 
 
 def check_input(spec: InputSpec, first: Layer) -> None:
-    """Raises InputError unless the images it describes are what layer `first` takes."""
+    """Raises InputError unless the items it describes are what layer `first` takes."""
     shape, wanted = spec.shape, (*first.in_hw, first.cin)
     taken = shape == wanted and all(type(count) is int for count in shape)
     _require(taken, f"images are {_by(shape)}, but {first.name} takes {_by(wanted)}")
+    _check_reading(spec)
     complete = all(type(each) is tuple and len(each) == first.cin for each in (spec.mean, spec.scale))
     _require(complete, f"mean and scale must have a number for each of {first.cin} channels")
     finite = all(type(x) is float and math.isfinite(x) for x in spec.mean + spec.scale)
     good = finite and min(spec.scale) > 0
     _require(good, "mean and scale must be finite numbers, and scale above 0")
     _require(type(spec.rotated) is bool, "rotated must be true or false")
-    for name in ("dtype", "resize"):
-        known = getattr(InputSpec, name)
-        _require(getattr(spec, name) == known, f"the only known {name} is {known}")
+    _require(spec.resize == InputSpec.resize, f"the only known resize is {InputSpec.resize}")
+
+
+def _check_reading(spec: InputSpec) -> None:
+    """What is read, and what with: whether there is such a kind is for `tinytrain.episode` to know."""
+    named = type(spec.kind) is str and NAME.fullmatch(spec.kind)
+    _require(named, "kind must be 1 to 64 letters, digits, dots, dashes, underscores")
+    if spec.kind == IMAGE:
+        _require(spec.dtype == InputSpec.dtype, f"the only known dtype of images is {InputSpec.dtype}")
+        _require(spec.shape[2] in CHANNELS, f"{spec.shape[2]} channels; an image has 1 or 3")
+        _require(spec.parameters == (), "images have no parameters")
+    _require(spec.dtype in DTYPES, f"the only known dtypes are {' and '.join(DTYPES)}")
+    few = type(spec.parameters) is tuple and len(spec.parameters) <= MOST_PARAMETERS
+    _require(few, f"parameters must be at most {MOST_PARAMETERS} names with values")
+    for name, value in spec.parameters:
+        plain = type(value) in (str, int, float, bool) and (type(value) is not float or math.isfinite(value))
+        short = plain and len(text := f"{value}") <= MOST_LETTERS and text.isprintable()
+        what = f"parameter {name!r:.60} needs a plain name, and a number, a text, true or false"
+        _require(bool(NAME.fullmatch(name)) and short, what)
+    _require(spec.kind == IMAGE or not spec.rotated, "only images are rotated")
 
 
 def _by(shape: tuple) -> str:

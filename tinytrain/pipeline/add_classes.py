@@ -13,11 +13,11 @@ from tinytrain.base.class_names import wrong_class_names
 from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Delta
-from tinytrain.episode import Size
-from tinytrain.episode.augment import draw
 from tinytrain.episode.episode import Images
+from tinytrain.episode.kinds import kind_of
 from tinytrain.guard.suspects import MISLABELLED
 from tinytrain.heads.repeats import herded
+from tinytrain.network.input_spec import InputSpec
 from tinytrain.network.network import Network
 from tinytrain.network.replay import Replay
 from tinytrain.runtime.embedder import Embedder, embedder_of
@@ -49,7 +49,7 @@ def add_classes(
             raise InputError("too-few-images", f"class {name!r} has no image to add; add at least one")
     kernels, views = embedder.kernels, range(delta.views)
     embeddings = np.concatenate(
-        [embedder.embed(images, _augmentation(view, seed, spec.size, may_flip)) for view in views]
+        [embedder.embed(images, _augmentation(view, seed, spec, may_flip)) for view in views]
     )
     kernels.normalize_rows(embeddings)
     head = delta.head.extended(len(names))
@@ -100,8 +100,10 @@ def _remembered(network, delta: Delta, images: Images, embeddings, labels, backe
     return memory.extended(codes, ranges, labels[chosen])
 
 
-def _augmentation(view: int, seed: int, size: Size, may_flip: bool):
+def _augmentation(view: int, seed: int, spec: InputSpec, may_flip: bool):
+    kind = kind_of(spec.kind)
+
     def augmentation(i: int):
-        return draw(rng_for(seed, "extension", view, i), size, may_flip) if view else None
+        return kind.augment(rng_for(seed, "extension", view, i), spec, may_flip) if view else None
 
     return augmentation

@@ -103,7 +103,7 @@ def check(network: Network, source, seed: int = 0, device: Device | None = None)
     suspects = find_suspects(rows, images, names)
     mislabelled = [s.index for s in suspects if s.reason == MISLABELLED]
     found = left_out(margins(rows), mislabelled, images.labels, names, repeats)
-    single, others = np.flatnonzero(~repeats.copies), installed(network.input.shape)
+    single, others = np.flatnonzero(~repeats.copies), installed(network.input)
     kept = np.setdiff1d(single, mislabelled)
     if np.bincount(images.labels[kept], minlength=len(names)).min() < LEAST:
         kept = single

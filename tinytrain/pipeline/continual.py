@@ -57,7 +57,10 @@ def continued_episode(
             )
     remembered = tuple(f"{delta.class_names[k]} (remembered, {i})" for i, k in enumerate(memory.labels))
     support = Images(
-        np.concatenate([new, memory.labels]).astype(np.int32), (*images.names, *remembered), _reader(images)
+        np.concatenate([new, memory.labels]).astype(np.int32),
+        (*images.names, *remembered),
+        _reader(images),
+        images.kind,
     )
     return episode_type(delta.head.method.least_classes)(
         support,

@@ -22,6 +22,7 @@ from tinytrain.heads.head import unit
 from tinytrain.heads.side_by_side import JointLda
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.committee import Committee, members_of
+from tinytrain.network.input_spec import InputSpec
 from tinytrain.network.network import Network
 from tinytrain.runtime.device import Device
 from tinytrain.runtime.embedder import Embedder, embedder_of
@@ -148,12 +149,12 @@ def tiers_here() -> list[str]:
     return [tier for tier, row in TIERS.items() if JOINS not in row.backbone and is_here(tier)]
 
 
-def installed(shape: tuple[int, int, int]) -> Iterator[Network]:
-    """The networks of these tiers that take images of this shape; damaged ones are left out."""
+def installed(given: InputSpec) -> Iterator[Network]:
+    """The networks of these tiers that take the same images; damaged ones are left out."""
     for tier in tiers_here():
         with suppress(InputError):
             network = load_backbone(tier)
-            if network.input.shape == shape:
+            if network.input.item == given.item:
                 yield network
 
 

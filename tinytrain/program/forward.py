@@ -39,7 +39,7 @@ def unit_of_one(table: BufferTable, externals: dict[str, Buffer], segments, name
     image, features = externals["input"], externals["features"]
     shown = None
     if image.role is Role.IMAGE:
-        shown = table.add(f"{AUGMENTED} ({name})", image.shape, 0, 0, "uint8", Role.IMAGE)
+        shown = table.add(f"{AUGMENTED} ({name})", image.shape, 0, 0, image.dtype, Role.IMAGE)
     work = max(s.nbytes for s in segments.values())
     rows = table.add(f"features ({name})", (1, *features.shape), 0, 0, features.dtype)
     return Unit(table.add(f"workspace ({name})", (work,), 0, 0, "uint8"), rows, shown)

@@ -245,7 +245,7 @@ KERNELS: dict[str, Signature] = {
     "take_step": _of(w=updates("n"), steps=reads("n")),
     "sgd": _of(w=updates("n"), g=reads("n"), **_RATES),
     "transpose": _of(y=writes("n m"), x=reads("m n")),
-    "unfold": _of(y=writes("r q p"), image=reads("h w c", IMAGE)),
+    "unfold": _of(y=writes("r q p"), image=reads("h w c", None)),
     "unfold_codes": _of(y=writes("r q p", "int16"), image=reads("h w c", IMAGE)),
     "unfold_plane": _of(y=writes("r q p"), x=reads("n h w c")),
     "upsample_add": _of(y=updates("n * * c"), x=reads("n * * c")),

@@ -87,7 +87,7 @@ class _UnitBuffers:
         image = self.job.externals["input"]
         if image.role is Role.SHOWN:
             return None
-        return self.table.add(f"{AUGMENTED} ({unit})", image.shape, first, last, "uint8", Role.IMAGE)
+        return self.table.add(f"{AUGMENTED} ({unit})", image.shape, first, last, image.dtype, Role.IMAGE)
 
     def _image_of(self, k: int) -> tuple[Buffer | None, Buffer | None]:
         """The augmented images of worker k up to the end of training and after it: the same if it trains."""

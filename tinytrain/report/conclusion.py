@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tinytrain.base.answer import OLD_KEYS
 from tinytrain.base.units import format_bytes
 from tinytrain.guard.suspects import wrong_among
-from tinytrain.report.layout import WIDTH, Command, Item, count_of, fitted, short
+from tinytrain.report.layout import WIDTH, Command, Item, count_of, fitted, short, worded
 
 LINES = 8
 # What duplicates in more than one place mean.
@@ -63,7 +63,7 @@ def conclude(facts: dict, written: Written | None = None, width: int = WIDTH) ->
         items.append(written_item(written, _computed_in(facts)))
         if written.then:
             items.append(Command("next", written.then))
-    return fitted(items, width, LINES)
+    return worded(facts, "\n".join(fitted(items, width, LINES))).split("\n")
 
 
 def class_counts(episode: dict) -> tuple[str, str]:

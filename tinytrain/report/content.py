@@ -17,6 +17,7 @@ from tinytrain.guard.estimate import Estimate, cross_validated, held_out
 from tinytrain.guard.guard import Verdict
 from tinytrain.kernels.compile_cache.facts import library_version
 from tinytrain.network.committee import Committee, members_of
+from tinytrain.network.input_spec import IMAGE, InputSpec
 from tinytrain.network.network import Network, frozen_bytes
 from tinytrain.plan.costs import n_trained, single_pass
 from tinytrain.plan.plan import Plan
@@ -126,6 +127,7 @@ def describe_episode(episode: Episode) -> dict:
         "n_support": len(episode.support),
         "n_query": len(episode.query),
         "may_flip": episode.may_flip,
+        **({} if episode.support.kind == IMAGE else {"kind": episode.support.kind}),
     }
 
 
@@ -159,6 +161,10 @@ def describe_resources(plan: Plan) -> dict:
     return with_old_keys(facts)
 
 
+def _item_bytes(spec: InputSpec) -> int:
+    return math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
+
+
 def memory(network: Network, plan: Plan, program: Program, result: int | None = None) -> dict:
     """Bytes: the limit, the arena that was placed, the published formula, and what no budget limits.
 
@@ -170,7 +176,7 @@ def memory(network: Network, plan: Plan, program: Program, result: int | None = 
     outside = {
         "frozen_weights": frozen_bytes(network),
         "working_copy": _copy_bytes(program) + 4 * sum(a.size for pair in added for a in pair),
-        "support_images": math.prod(network.input.shape) * plan.task.n_support,
+        "support_images": _item_bytes(network.input) * plan.task.n_support,
     }
     facts = {
         "budget": plan.budget.memory,

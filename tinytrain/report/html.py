@@ -5,6 +5,7 @@ At its top: how good it is, kept or not, what is suspicious.
 
 from tinytrain.base.page import items, page, safe, tag
 from tinytrain.report.conclusion import estimate_text, figure, kept_text, normal_text
+from tinytrain.report.layout import worded
 from tinytrain.report.page.accuracy import answers_section
 from tinytrain.report.page.arena import arena_section
 from tinytrain.report.page.costs import costs_section, loss_section
@@ -16,7 +17,7 @@ from tinytrain.report.page.thumbnails import Thumbnails
 
 def render_html(facts: dict, thumbnails: Thumbnails | None = None) -> str:
     """The report `facts` (`Report.to_json`) as a page, with images if there are `thumbnails` of them."""
-    return page(
+    whole = page(
         headline(facts),
         (
             conclusion(facts),
@@ -30,6 +31,7 @@ def render_html(facts: dict, thumbnails: Thumbnails | None = None) -> str:
             settings_section(facts),
         ),
     )
+    return worded(facts, whole)
 
 
 def headline(facts: dict) -> str:

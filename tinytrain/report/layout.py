@@ -16,6 +16,15 @@ EXAMPLES = 40  # most examples of an item that are tried
 COMMAND_LINES = 3  # most lines of a command; a longer one is not broken
 
 
+def worded(facts: dict, text: str) -> str:
+    """`text` about the report `facts`, in the words of the kind of its inputs."""
+    if "kind" not in facts["episode"]:
+        return text
+    from tinytrain.episode.kinds import kind_of  # only here, as text needs no numpy
+
+    return kind_of(facts["episode"]["kind"]).words(text)
+
+
 @dataclass(frozen=True)
 class Item:
     """A `text` under its `label`, with `examples`, of which as many are shown as there is room for."""

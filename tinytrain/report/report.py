@@ -85,7 +85,7 @@ class Report(ABC):
 
     def thumbnails(self) -> Thumbnails:
         """The images for a page: pass them with the JSON to `render_html`."""
-        return Thumbnails(self.episode, self.network.input.shape)
+        return Thumbnails(self.episode, self.network.input)
 
     def with_warnings(self, *warnings: str) -> "Report":
         """The same report with more warnings, also in the one its delta carries."""

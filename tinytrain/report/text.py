@@ -13,7 +13,7 @@ from tinytrain.report.conclusion import (
     suspect_text,
     warnings_item,
 )
-from tinytrain.report.layout import WIDTH, Command, Item, fitted, labelled, short, wrapped
+from tinytrain.report.layout import WIDTH, Command, Item, fitted, labelled, short, worded, wrapped
 
 FALL_BACK = {"cosine": "cosine prototypes, unadapted", "head": "a new head alone"}
 
@@ -30,7 +30,8 @@ def render_text(facts: dict, written: Written | None = None, width: int = WIDTH)
         _macs(facts["macs"]),
         [("time", _seconds(facts["seconds"]) + _given(facts)), ("threads", _threads(facts))],
     ]
-    return "\n".join([*conclude(facts, written, width), "", *_lines(blocks, width)])
+    rest = worded(facts, "\n".join(_lines(blocks, width)))
+    return "\n".join([*conclude(facts, written, width), "", rest])
 
 
 def summarize_plan(facts: dict, then: tuple[str, ...], out: str | None = None, width: int = WIDTH) -> str:

@@ -10,8 +10,8 @@ import numpy as np
 from tinytrain.base.errors import AdaptationRefusedError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Delta
-from tinytrain.episode.augment import draw
 from tinytrain.episode.episode import Episode
+from tinytrain.episode.kinds import kind_of
 from tinytrain.heads import leave_one_out
 from tinytrain.heads.head import Head
 from tinytrain.heads.repeats import Repeats
@@ -91,10 +91,12 @@ class Run:
         if program is not None:
             support, spec, may_flip = self.episode.support, self.network.input, self.episode.may_flip
 
-            def augmentation(view: int, i: int):
-                return draw(rng_for(self.seed, "probe", i), spec.size, may_flip) if view else None
+            kind = kind_of(spec.kind)
 
-            source = Source(lambda i: support.image(i, spec.shape), augmentation, support.labels)
+            def augmentation(view: int, i: int):
+                return kind.augment(rng_for(self.seed, "probe", i), spec, may_flip) if view else None
+
+            source = Source(lambda i: support.image(i, spec), augmentation, support.labels)
             scores = measure_fisher(
                 *self.device.memory(program),
                 working_copy(program, self.network),
@@ -113,9 +115,9 @@ class Run:
 
         def read(i: int) -> np.ndarray:
             side, k = (support, i) if i < len(support) else (query, i - len(support))
-            return side.image(k, spec.shape)
+            return side.image(k, spec)
 
-        augmentation = augmentation_of(self.episode, spec.size, self.seed, reach(program))
+        augmentation = augmentation_of(self.episode, spec, self.seed, reach(program))
         source = Source(read, augmentation, support.labels, self.episode.remembered)
         working = working_copy(program, self.network)
         self.trainer = Trainer(placed, arena, working, self.kernels, source, self.device.threads)

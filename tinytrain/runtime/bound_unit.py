@@ -5,29 +5,35 @@ from collections.abc import Iterable
 import numpy as np
 
 from tinytrain.episode.augment import Augmentation
+from tinytrain.episode.kind import Change
 from tinytrain.program.stages import Of, Unit
 from tinytrain.runtime.bind import Binder
 
 
 class ShownRows:
-    """The image (height, width, channels) uint8 that is shown to a unit, and how its rows are changed."""
+    """The item (height, width, channels) that is shown to a unit, and how its rows are changed."""
 
     def __init__(self, kernels):
         self.kernels = kernels
         self.image: np.ndarray | None = None  # of whoever shows it
         self.change: Augmentation | None = None
+        self.changed: np.ndarray | None = None
         self.total = np.zeros(1, np.int64)  # sum of its pixels
 
-    def augment(self, augmentation: Augmentation | None) -> None:
-        """From now on rows are changed as `augmentation` says."""
-        self.change = augmentation
-        if augmentation is not None:
+    def augment(self, change: Change | None) -> None:
+        """From now on rows are changed as `change` says: those of an image as they are asked for."""
+        by_rows = isinstance(change, Augmentation)
+        self.change, self.changed = change if by_rows else None, self.image
+        if by_rows:
             self.kernels.sum_pixels(self.total, self.image)
+        elif change is not None:
+            self.changed = np.empty_like(self.image)
+            change.apply(self.changed, self.image, self.kernels)
 
     def show_rows(self, y: np.ndarray, first: int) -> None:
         """y (rows, width, channels) = rows of the image from `first` on, changed."""
         if self.change is None:
-            np.copyto(y, self.image[first : first + len(y)])
+            np.copyto(y, self.changed[first : first + len(y)])
         else:
             self.kernels.augment_rows(y, self.image, self.total, first, *self.change.arguments())
 
@@ -59,18 +65,18 @@ class BoundUnit:
         )
 
     def show(self, image: np.ndarray | None) -> None:
-        """The image (height, width, channels) uint8 that `augment` changes from now on, or none."""
+        """The item (height, width, channels) that `augment` changes from now on, or none."""
         self._rows.image = image
 
-    def augment(self, augmentation: Augmentation | None) -> None:
-        """`augmented` becomes a copy of the image that is shown, changed as `augmentation` says.
+    def augment(self, change: Change | None) -> None:
+        """`augmented` becomes a copy of the item that is shown, changed as `change` says.
 
         Without `augmented`, rows are changed so from now on.
         """
         image = self._rows.image
         if self.augmented is None:
-            self._rows.augment(augmentation)
-        elif augmentation is None:
+            self._rows.augment(change)
+        elif change is None:
             np.copyto(self.augmented, image)
         else:
-            self._rows.kernels.augment(self.augmented, image, *augmentation.arguments())
+            change.apply(self.augmented, image, self._rows.kernels)

@@ -15,7 +15,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.episode.episode import Images
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
-from tinytrain.network.quantisation import Codes, Quantisation, layers_obstacle
+from tinytrain.network.quantisation import Codes, Quantisation, input_obstacle, layers_obstacle
 
 BINS = 2048
 KEPT = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)  # of a range, that are tried as its ends
@@ -36,7 +36,7 @@ def calibrated_network(
     ``progress(done, total)`` counts images. The parts `kept` of a range are tried. Raises InputError
     ``unsupported`` if a layer cannot run in int8, ``too-few-images`` without images.
     """
-    if obstacle := layers_obstacle(network.layers):
+    if obstacle := layers_obstacle(network.layers) or input_obstacle(network.input):
         raise InputError("unsupported", f"{network.name}: {obstacle}; int8 programs cannot run it")
     if not len(images):
         raise InputError("too-few-images", "there are no images to calibrate with; give at least one")
@@ -44,7 +44,7 @@ def calibrated_network(
     ranges, histograms = {}, {}
     for measure in (_widen, _count):
         for i in range(len(images)):
-            for key, values in passes.run(images.image(i, network.input.shape)):
+            for key, values in passes.run(images.image(i, network.input)):
                 measure(ranges, histograms, key, values)
             done += 1
             progress(done, total)

@@ -12,8 +12,8 @@ from tinytrain import kernels as kernel_table
 from tinytrain.base.arena import Arena
 from tinytrain.base.errors import AnswerError, one_line
 from tinytrain.delta.delta import Changes, Delta, apply
-from tinytrain.episode.augment import Augmentation
 from tinytrain.episode.episode import Images
+from tinytrain.episode.kind import Change
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
@@ -53,7 +53,7 @@ class Embedder:
         self._all.add(self)
 
     def embed(
-        self, images: Images, augmentation: Callable[[int], Augmentation | None] = lambda i: None
+        self, images: Images, augmentation: Callable[[int], Change | None] = lambda i: None
     ) -> np.ndarray:
         """Embeddings (n, d) float32 of images, each augmented by `augmentation(i)`.
 
@@ -62,7 +62,7 @@ class Embedder:
         out = np.empty((len(images), self.network.embedding_size), np.float32)
         with one_thread(), np.errstate(all="ignore"):  # what overflows is said below, in one line
             for i in range(len(images)):
-                image = images.image(i, self.network.input.shape)
+                image = images.image(i, self.network.input)
                 with self._turn:
                     out[i] = self.embedding(image, augmentation(i))
                 if not np.isfinite(out[i]).all():
@@ -83,12 +83,12 @@ class Embedder:
         ranges = np.empty((len(images), 2), np.float32)
         with one_thread():
             for i in range(len(images)):
-                features = self.features(images.image(i, self.network.input.shape))
+                features = self.features(images.image(i, self.network.input))
                 at = self.network, self.program.purpose.start
                 self.program.backend.keep_features(self.kernels, *at, features, codes[i], ranges[i])
         return codes, ranges
 
-    def features(self, image: np.ndarray, augmentation: Augmentation | None = None) -> np.ndarray:
+    def features(self, image: np.ndarray, augmentation: Change | None = None) -> np.ndarray:
         """Features of an image (height, width, channels) uint8; valid until the next call."""
         self.unit.show(image)
         self.unit.augment(augmentation)
@@ -96,7 +96,7 @@ class Embedder:
             run(self.unit.segments["prefix", 1][0])
         return self.unit.frozen
 
-    def embedding(self, image: np.ndarray, augmentation: Augmentation | None = None) -> np.ndarray:
+    def embedding(self, image: np.ndarray, augmentation: Change | None = None) -> np.ndarray:
         """Embedding (d,) of such an image; valid until the next call."""
         features = self.features(image, augmentation)
         np.copyto(self.unit.features[0], features.reshape(self.unit.features[0].shape))
@@ -121,7 +121,7 @@ class SideBySide(Embedder):
         self._turn = threading.Lock()
         self._all.add(self)
 
-    def embedding(self, image: np.ndarray, augmentation: Augmentation | None = None) -> np.ndarray:
+    def embedding(self, image: np.ndarray, augmentation: Change | None = None) -> np.ndarray:
         parts = [member.embedding(image, augmentation)[None] for member in self.members]
         for part in parts:
             self.kernels.normalize_rows(part)

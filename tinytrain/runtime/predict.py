@@ -8,9 +8,8 @@ import numpy as np
 
 from tinytrain.base.errors import UsageError
 from tinytrain.delta.delta import Delta
-from tinytrain.episode.augment import Augmentation
-from tinytrain.episode.decode import load_image
 from tinytrain.episode.episode import Images
+from tinytrain.episode.kind import Change
 from tinytrain.episode.sources import images_of, is_single
 from tinytrain.heads.head import IDENTIFIED
 from tinytrain.network.committee import Committee
@@ -47,9 +46,10 @@ class Predictor:
     """`network` with `delta` applied, ready to look at images one at a time.
 
     An image is a path, the bytes of a file, a PIL image, or a uint8 array: (rows, columns, 3) in RGB order,
-    (rows, columns, 1) or (rows, columns). Images of any size are resized and cropped as in training. `arena`
-    is the bytes that inference works in; threads that share a predictor take turns at it. It can be handed to
-    other processes: forked, or pickled without its arena. Raises InputError for a delta of another backbone.
+    (rows, columns, 1) or (rows, columns). Images of any size are resized and cropped as in training; what
+    else a network may take, `Kind.given` says. `arena` is the bytes that inference works in; threads that
+    share a predictor take turns at it. It can be handed to other processes: forked, or pickled without its
+    arena. Raises InputError for a delta of another backbone.
     """
 
     def __init__(self, network: Network | Committee, delta: Delta, backend: str = "auto"):
@@ -72,7 +72,7 @@ class Predictor:
         """
         if reject is not None and not (isinstance(reject, Real) and 0 <= reject <= 1):
             raise UsageError("usage", f"reject={reject!r} is no confidence; give a number from 0 to 1")
-        single, listed = _listed(images)
+        single, listed = self._listed(images)
         head, names = self.delta.head, self.delta.class_names
         predictions = []
         for embedding in self.embed(listed):
@@ -86,7 +86,7 @@ class Predictor:
     __call__ = predict
 
     def embed(
-        self, images: Images, augmentation: Callable[[int], Augmentation | None] = lambda i: None
+        self, images: Images, augmentation: Callable[[int], Change | None] = lambda i: None
     ) -> np.ndarray:
         """Embeddings (n, d) of images, each augmented by `augmentation(i)`.
 
@@ -100,19 +100,13 @@ class Predictor:
 
     def probabilities(self, images) -> np.ndarray:
         """Calibrated class probabilities: (way,) for an image, (n, way) for a list of images or `Images`."""
-        single, listed = _listed(images)
+        single, listed = self._listed(images)
         probabilities = self.delta.head.probabilities(self.embed(listed))
         return probabilities[0] if single else probabilities
 
-
-def _listed(images) -> tuple[bool, Images]:
-    """Whether `images` is a single image, and the `Images` of it or of the list."""
-    if isinstance(images, Images):
-        return False, images
-    single = is_single(images)
-    return single, images_of([images] if single else images)
-
-
-def one_image(path) -> Images:
-    """The image in a file, unlabelled."""
-    return Images(np.zeros(1, np.int32), (str(path),), lambda i, size: load_image(path, size))
+    def _listed(self, images) -> tuple[bool, Images]:
+        """Whether `images` is a single image, and the `Images` of it or of the list."""
+        if isinstance(images, Images):
+            return False, images
+        single = is_single(images, self.input.kind)
+        return single, images_of([images] if single else images, kind=self.input.kind)

@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.episode import Size
-from tinytrain.episode.augment import USUAL, Augmentation, Ranges, draw
+from tinytrain.episode import Input, spec_of
+from tinytrain.episode.augment import USUAL, Ranges
 from tinytrain.episode.episode import Episode
+from tinytrain.episode.kind import Change
+from tinytrain.episode.kinds import kind_of
 from tinytrain.plan.costs import n_sampled, n_unlabelled
 from tinytrain.plan.plan import Plan
 from tinytrain.plan.recipe import Recipe, Resources
@@ -31,18 +33,21 @@ class CleanImages(Sequence):
 
 
 def augmentation_of(
-    episode: Episode, size: Size, seed: int, ranges: Ranges = USUAL
-) -> Callable[[int, int], Augmentation | None]:
+    episode: Episode, given: Input, seed: int, ranges: Ranges = USUAL
+) -> Callable[[int, int], Change | None]:
     """Augmentation of view v of support image i: the same draw whenever it is asked for.
 
     `ranges` are those of pseudo-queries; views below 0 are usual ones.
     """
 
-    def augmentation(view: int, i: int) -> Augmentation | None:
+    spec = spec_of(given)
+    kind = kind_of(spec.kind)
+
+    def augmentation(view: int, i: int) -> Change | None:
         if view == 0:
             return None
         rng = rng_for(seed, "augmentation", abs(view), i)
-        return draw(rng, size, episode.may_flip, ranges if view > 0 else USUAL)
+        return kind.augment(rng, spec, episode.may_flip, ranges if view > 0 else USUAL)
 
     return augmentation
 

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from tinytrain.episode.augment import Augmentation
+from tinytrain.episode.kind import Change
 from tinytrain.kernels.dispatch.direct import direct
 from tinytrain.network.replay import Replay
 from tinytrain.program.calls import Call
@@ -44,13 +44,13 @@ from tinytrain.runtime.thread_pool import Workers
 class Source:
     """Where images come from.
 
-    `read(i)` returns support image i as uint8 (height, width, channels), and behind the last of them the
-    query images; `augmentation(view, i)` the `Augmentation` of a view, None for view 0; `labels` is
+    `read(i)` returns support image i (height, width, channels), and behind the last of them the
+    query images; `augmentation(view, i)` the `Change` of a view, None for view 0; `labels` is
     (n_support,) int32. The last support images are not read: their features are `remembered`.
     """
 
     read: Callable[[int], np.ndarray]
-    augmentation: Callable[[int, int], Augmentation | None]
+    augmentation: Callable[[int, int], Change | None]
     labels: np.ndarray
     remembered: Replay | None = None
 

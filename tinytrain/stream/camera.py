@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.events import Note
-from tinytrain.stream.boundaries import MOST_BYTES
+from tinytrain.episode.kind import MOST_BYTES
 from tinytrain.stream.sources import Frame
 from tinytrain.stream.splitter import Splitter
 

@@ -170,14 +170,14 @@ def readapt(
 
     known = [(path, name) for path, name in files if name in delta.class_names]
     held, rest = _divided(known)
-    names = delta.class_names
+    names, kind = delta.class_names, network.input.kind
     try:
         if delta.replay is not None:
             given = tuple(sorted({name for _, name in rest}))
-            episode = continued_episode(delta, _images(rest, given), given)
+            episode = continued_episode(delta, _images(rest, given, kind), given)
             policy = continued_policy(delta)
         else:
-            episode, policy = Episode(_images(rest, names), NO_IMAGES, names), "tinytrain"
+            episode, policy = Episode(_images(rest, names, kind), NO_IMAGES, names), "tinytrain"
         report = with_forgotten(adapt(network, episode, policy=policy, seed=seed, device=device), delta)
     except InputError as error:
         return None, str(error)
@@ -185,7 +185,7 @@ def readapt(
         return None, report.guard.reasons[0].text
     if not held:
         return None, "no image of a class could be held out to judge by"
-    images = _images(held, names)
+    images = _images(held, names, kind)
     before, after = (_accuracy(network, d, images, names) for d in (delta, report.delta))
     why = f"{after:.0%} of {len(held)} held-out images are right, {before:.0%} before"
     return report.delta if after >= before else None, why
@@ -200,8 +200,9 @@ def _divided(files: list[tuple[Path, str]]):
     return held, rest
 
 
-def _images(files: list[tuple[Path, str]], names: tuple[str, ...]) -> Images:
-    return images_of([path for path, _ in files], np.array([names.index(n) for _, n in files], np.int32))
+def _images(files: list[tuple[Path, str]], names: tuple[str, ...], kind: str) -> Images:
+    labels = np.array([names.index(name) for _, name in files], np.int32)
+    return images_of([path for path, _ in files], labels, kind=kind)
 
 
 def _accuracy(network: Network, delta: Delta, images: Images, names: tuple[str, ...]) -> float:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.events import Note
 from tinytrain.base.files import open_without_waiting
-from tinytrain.stream.boundaries import MOST_BYTES, NoImageError, whole_end
+from tinytrain.episode.kind import MOST_BYTES, Kind, UnknownEndError
 from tinytrain.stream.seen import UNREAD, Seen
 
 MOST = 1000  # names that a folder hands out after one look at it
@@ -52,12 +52,13 @@ class _File(NamedTuple):
 
 
 class FolderSource:
-    """New images of a folder and the folders inside it, the oldest first.
+    """New images of a folder and the folders inside it, or files of another `kind`, the oldest first.
 
     An image is new if the file of its path did not have its content before. It is given when it is whole; one
-    that is cut off when it has not changed for PATIENCE seconds, and what is none for SETTLED seconds. Files
-    that vanish are passed over, and are not new when they come back; so are hidden ones, links to folders and
-    the folder `without`. A Note says what cannot be listed. Memory: see `Seen`, and 1,000 names.
+    that is cut off when it has not changed for PATIENCE seconds, and what is none, or does not say where it
+    ends, for SETTLED seconds. Files that vanish are passed over, and are not new when they come back; so are
+    hidden ones, links to folders and the folder `without`. A Note says what cannot be listed. Memory: see
+    `Seen`, and 1,000 names.
 
     ``wait(seconds)`` is called where nothing is new; with `once`, that is the end, and what is older than
     PATIENCE seconds is not waited for. A look takes time in a large folder: there are nine times as many
@@ -67,14 +68,14 @@ class FolderSource:
     def __init__(
         self,
         path: str,
-        is_image: Callable[[str], bool],
+        kind: Kind,
         every: float = 1.0,
         once: bool = False,
         wait: Callable[[float], object] = time.sleep,
         without: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
-        self.path, self.is_image, self.every, self.once = path, is_image, every, once
+        self.path, self.kind, self.every, self.once = path, kind, every, once
         self.wait, self.clock = wait, clock
         self._without = None if without is None else os.path.realpath(without)
         self._seen = Seen()
@@ -97,7 +98,7 @@ class FolderSource:
                 text = f"{one_line(folder, 200)} cannot be listed ({self._unlisted[folder]})"
                 if self.once and folder == self.path:
                     raise InputError("file-missing", f"{text}; check its rights")
-                yield Note(f"{text}; its images are not looked at until it can be")
+                yield Note(f"{text}; its {self.kind.plural} are not looked at until it can be")
             given = False
             for file in files:
                 if (frame := self._examined(file)) is not None:
@@ -138,10 +139,10 @@ class FolderSource:
         patience = PATIENCE
         try:
             data = _read(file.path)
-            end = None if len(data) > MOST_BYTES else whole_end(data)
+            end = None if len(data) > MOST_BYTES else self.kind.whole_end(data)
         except FileNotFoundError:
             return None
-        except NoImageError:
+        except UnknownEndError:
             patience = SETTLED
         except OSError:  # perhaps for a moment
             pass
@@ -184,7 +185,7 @@ class FolderSource:
                         if entry.is_dir(follow_symlinks=False):
                             if self._without is None or os.path.realpath(entry.path) != self._without:
                                 folders.append(entry.path)
-                        elif self.is_image(entry.name) and entry.is_file():
+                        elif self.kind.owns(entry.path) and entry.is_file():
                             status = entry.stat()
                             facts = _digest(b"%d %d" % (status.st_size, status.st_mtime_ns))
                             name = _digest(os.fsencode(entry.path))

@@ -2,8 +2,7 @@
 
 from tinytrain.base.errors import InputError
 from tinytrain.episode import imagefile
-from tinytrain.episode.decode import check_image
-from tinytrain.stream.boundaries import (
+from tinytrain.episode.boundaries import (
     CUT_OFF,
     DAMAGED,
     MOST_BYTES,
@@ -19,6 +18,7 @@ from tinytrain.stream.boundaries import (
     starts,
     too_long,
 )
+from tinytrain.episode.decode import check_image
 
 HELD_BYTES = 2**22  # of the beginning of a stream without an image, so that a decoder can say what it is
 

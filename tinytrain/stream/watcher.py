@@ -14,6 +14,8 @@ import numpy as np
 from tinytrain.base.errors import InputError, StorageError, one_line
 from tinytrain.delta.delta import Delta
 from tinytrain.drift.unlabelled import UnlabelledDrift
+from tinytrain.episode.kind import Kind
+from tinytrain.episode.kinds import kind_of
 from tinytrain.episode.sources import images_of
 from tinytrain.network.network import Network
 from tinytrain.runtime.predict import Predictor
@@ -70,6 +72,11 @@ class Watcher:
 
     def __reduce__(self):
         raise TypeError("a Watcher has its place in a stream and a store; open another one in that process")
+
+    @property
+    def kind(self) -> Kind:
+        """What it looks at, mostly images."""
+        return kind_of(self.predictor.input.kind)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -149,7 +156,7 @@ class Watcher:
         is_new = before != name and self._learn(key, recent, name, mark)
         seconds = round(time.monotonic() - start, 6)
         if before != name and self.kept is not None:
-            self.kept.keep(content, name, image=image)
+            self.kept.keep(content, name, self.kind.suffixes[0], image)
         return Learned(key, name, guess, is_new, before == name, seconds, before, replaced)
 
     def undo(self, key: str | None = None, mark: str = "") -> TakenBack | None:
@@ -253,7 +260,7 @@ class Watcher:
 
     @staticmethod
     def _embedding(predictor: Predictor, image, *names: str) -> np.ndarray:
-        return predictor.embed(images_of([image], names=names))[0]
+        return predictor.embed(images_of([image], names=names, kind=predictor.input.kind))[0]
 
     def _remember(self, key: str, recent: RecentImage) -> None:
         self._recent.pop(key, None)

@@ -84,8 +84,11 @@ def export(
     from tinytrain.runtime.predict import Predictor
 
     suffix = kind_of(path, **options)
+    if network is not None and network.input.dtype == "float32" and suffix in OPTIONS["float_input"]:
+        options["float_input"] = True
     content = KINDS[suffix]()(network, delta, **{option: True for option in options if options[option]})
     if suffix != DELTA:
         noise = rng_for(0, "image to try an export").integers(0, 256, network.input.shape, "uint8")
+        noise = noise.astype(network.input.dtype)
         Predictor(network, delta, "numpy").predict(noise)  # in numpy nothing is compiled for it
     write_bytes(path, content)

@@ -21,6 +21,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.delta.delta import Delta
 from tinytrain.heads.linear import LinearHead
 from tinytrain.network.committee import Committee, members_of
+from tinytrain.network.input_spec import IMAGE
 from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network
 
@@ -85,6 +86,9 @@ def described(network: Network | Committee, delta: Delta, float_input: bool) -> 
         "channels": "RGB" if channels == 3 else channels,
         "resize": network.input.resize,
     }
+    if network.input.kind != IMAGE:
+        image |= {"kind": network.input.kind, "channels": channels, **dict(network.input.parameters)}
+        image = {key: value for key, value in image.items() if key not in ("range", "resize")}
     return {
         "tinytrain.classes": json.dumps(delta.class_names),
         "tinytrain.image": json.dumps(image),

@@ -89,6 +89,7 @@ def run(arguments) -> None:
     from tinytrain.base.files import write_bytes
     from tinytrain.base.progress import ProgressLine
     from tinytrain.episode.input_facts import file_lines
+    from tinytrain.episode.kinds import kind_of
 
     going_on.check_arguments(arguments)
     render = _renderer(arguments.report)
@@ -104,11 +105,13 @@ def run(arguments) -> None:
         else:
             report, planner = _adapted(arguments, plan or episodes.policy_of(arguments), progress)
     result, kept = report.to_json(arguments.words), report.guard.accepted
+    words = kind_of(report.network.input.kind).words
     written = _write(arguments, report, kept, source.place if source else None)
     if arguments.report:
         write_bytes(arguments.report, render(result, report.thumbnails()).encode())
     if arguments.json:
-        _notices(arguments, result["warnings"] + file_lines(report.episode), written, kept)
+        warnings = map(words, result["warnings"] + file_lines(report.episode))
+        _notices(arguments, [*warnings], written, kept)
     if arguments.verbose and planner and not plan:
         planner = planner.of(report.plan.task, report.plan.budget)
         result = {**result, "advice": planner.advice(report.scores)}

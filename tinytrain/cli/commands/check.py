@@ -52,6 +52,7 @@ def run(arguments) -> None:
     from functools import partial
 
     from tinytrain.base.progress import ProgressLine
+    from tinytrain.episode.kinds import kind_of
     from tinytrain.pipeline.check import check, with_adaptations
     from tinytrain.runtime.device import Device
 
@@ -77,7 +78,7 @@ def run(arguments) -> None:
             found = with_adaptations(found, episode, adapted, seed)
     say(*opened.warnings)
     about = {"backbone": network.name, "backbone_digest": network.digest, "source": episode.source}
-    text = render(found, text_width(), arguments.verbose)
+    text = kind_of(network.input.kind).words(render(found, text_width(), arguments.verbose))
     skipped = [file.to_json() for file in episode.skipped]
     about |= {**found.to_json(), "skipped": skipped, "warnings": opened.warnings}
     print_result(about, text, arguments.json)

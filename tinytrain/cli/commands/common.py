@@ -12,7 +12,7 @@ from tinytrain.backbones.load import backbone_of, open_backbone, remember_backbo
 from tinytrain.backbones.remembered import recall
 from tinytrain.base.answer import ANSWER
 from tinytrain.base.console import at_least
-from tinytrain.base.errors import InputError, UsageError, visible
+from tinytrain.base.errors import InputError, TinytrainError, UsageError, visible
 from tinytrain.base.file_kinds import DELTAS
 from tinytrain.base.help_format import HelpFormatter
 from tinytrain.base.notices import NOTICES
@@ -175,6 +175,17 @@ def open_placed(path: str, start_of: Callable[..., bool] | None = None):
     from tinytrain.delta.file import load_delta
 
     return load_delta(path), None
+
+
+def kind_in_use(path: str, backbone: BackboneOfDelta):
+    """What the delta in use of the store `path` looks at: images, if that is not known. It is no start."""
+    from tinytrain.episode.kinds import IMAGES, kind_of
+    from tinytrain.store import Store
+
+    with contextlib.suppress(TinytrainError):
+        if (delta := Store(path).peek().delta) is not None:
+            return kind_of(backbone.of(delta).input.kind)
+    return IMAGES
 
 
 def say_what_goes(path: str, over: bool = False) -> None:

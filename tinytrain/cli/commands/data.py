@@ -240,11 +240,13 @@ def _pack(arguments) -> None:
     from tinytrain.datasets.pack_sources import open_source
     from tinytrain.datasets.pack_writer import PackForm, write_pack
     from tinytrain.episode.input_facts import file_lines
+    from tinytrain.network.input_spec import InputSpec
 
     if os.path.splitext(arguments.out)[1] != ".npz":
         raise UsageError("usage", f"{arguments.out!r} must end in .npz, or no command could read it")
     check_outputs(arguments.out)
     dataset, more = open_source(arguments.data, arguments.classes)
+    dataset.images([[0]]).check_kind(InputSpec())
     say(*file_lines(dataset.provenance))
     form = PackForm(
         size=arguments.size, raw=arguments.raw, grey=arguments.grey, per_class=arguments.per_class,
@@ -261,7 +263,9 @@ def _pack(arguments) -> None:
 def _opened(arguments):
     from tinytrain.datasets import open_dataset
     from tinytrain.episode.input_facts import file_lines
+    from tinytrain.network.input_spec import InputSpec
 
     dataset = open_dataset(arguments.data)
+    dataset.images([[0]]).check_kind(InputSpec())
     say(*file_lines(dataset.provenance))
     return dataset, range(min(arguments.classes or dataset.n_classes, dataset.n_classes))

@@ -183,12 +183,14 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
     is decoded.
     """
     from tinytrain.episode.input_facts import file_lines
+    from tinytrain.episode.kinds import kind_of
 
     drawn = draw(arguments, policy)
     if within_budget:
         planner_of(arguments, network, policy, drawn).probe()
-    episode = drawn.decoded(network.input.shape, progress)
-    return Opened(episode, warnings(arguments, policy, episode) + file_lines(episode))
+    episode = drawn.decoded(network.input, progress)
+    words = kind_of(network.input.kind).words
+    return Opened(episode, [*map(words, warnings(arguments, policy, episode) + file_lines(episode))])
 
 
 def planner_of(arguments, network, policy, drawn):

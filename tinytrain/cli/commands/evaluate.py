@@ -54,23 +54,25 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     from tinytrain.base.progress import ProgressLine
-    from tinytrain.datasets.folder import kind_of
+    from tinytrain.datasets.folder import reason_kind
     from tinytrain.episode.input_facts import Skipped, duplicate_lines, skipped_lines
+    from tinytrain.episode.kinds import kind_of
     from tinytrain.report.evaluation import Answer, evaluation, evaluation_text
     from tinytrain.runtime.predict import Predictor
 
     inputs.check_arguments(arguments)
     delta = open_delta(arguments.delta)
     predictor = Predictor(BackboneOfDelta(arguments.backbone).of(delta), delta)
-    labelled, skipped, duplicates = _labelled(arguments, delta.class_names)
-    strangers, answers, refused = _strangers(arguments.strangers, skipped), [], []
+    kind = kind_of(predictor.input.kind)
+    labelled, skipped, duplicates = _labelled(arguments, delta.class_names, predictor.input)
+    strangers, answers, refused = _strangers(arguments.strangers, skipped, kind), [], []
     with ProgressLine() as progress:
         for done, (name, true, images) in enumerate([*labelled, *strangers], 1):
             try:
                 verdict = delta.head.verdict(predictor.embed(images())[0])
             except InputError as error:
                 reason = error.message.removeprefix(f"{name!r} ")
-                skipped.append(Skipped(name, reason, kind_of(error)))
+                skipped.append(Skipped(name, reason, reason_kind(error)))
             else:
                 if true is None:
                     refused.append(verdict)
@@ -78,27 +80,28 @@ def run(arguments) -> None:
                     how = (verdict.confidence, verdict.state, verdict.score, verdict.threshold)
                     answers.append(Answer(name, true, verdict.label, *how))
             progress("images", done, len(labelled) + len(strangers), None)
-    warnings = skipped_lines(skipped) + duplicate_lines(duplicates)
+    warnings = [*map(kind.words, skipped_lines(skipped) + duplicate_lines(duplicates))]
     say(*warnings)
     if text := named_anyway(delta.head):
-        say(text)
+        say(kind.words(text))
     if not answers:
-        raise InputError("too-few-images", f"{inputs.all_given(arguments)}: 0 usable images; add some")
+        raise InputError("too-few-images", f"{inputs.all_given(arguments)}: 0 usable {kind.plural}; add some")
     if arguments.strangers is not None and not refused:
-        raise InputError("too-few-images", f"{arguments.strangers}: 0 usable images; add some")
+        raise InputError("too-few-images", f"{arguments.strangers}: 0 usable {kind.plural}; add some")
     result = evaluation(delta.class_names, answers, refused)
-    text = evaluation_text(result, arguments.verbose)
+    text = kind.words(evaluation_text(result, arguments.verbose))
     facts = {"skipped": [f.to_json() for f in skipped], "duplicates": [f.to_json() for f in duplicates]}
     facts |= {"warnings": warnings, "tells_strangers": delta.head.tells_strangers}
     print_result({"delta": arguments.delta, **result, **facts}, text, arguments.json)
 
 
-def _labelled(arguments, classes) -> tuple[list[tuple], list, list]:
+def _labelled(arguments, classes, spec) -> tuple[list[tuple], list, list]:
     """(name, index of the class, function that returns it as `Images`) of every image; skipped files; copies.
 
-    Raises InputError ``unknown-class`` or what `folder_dataset` raises.
+    `spec` is what the network takes. Raises InputError ``unknown-class`` or what `folder_dataset` raises.
     """
     from tinytrain.datasets import folder_dataset
+    from tinytrain.episode.kinds import kind_of
 
     found, skipped, duplicates, unknown = [], [], [], {}
     for path in inputs.given(arguments):
@@ -106,6 +109,7 @@ def _labelled(arguments, classes) -> tuple[list[tuple], list, list]:
             raise UsageError("usage", "an image from standard input has no class; give a file or a folder")
         if os.path.isdir(path) and not _is_class(path, classes):
             dataset = folder_dataset(path)
+            dataset.images([[0]]).check_kind(spec)
             skipped += dataset.provenance.skipped
             duplicates += dataset.provenance.duplicates
             rows = [
@@ -113,9 +117,8 @@ def _labelled(arguments, classes) -> tuple[list[tuple], list, list]:
                 for i, c in enumerate(dataset.labels.tolist())
             ]
         else:
-            rows = [
-                (image.name, _class_of(image.path), image.images) for image in inputs.inputs([path], skipped)
-            ]
+            given = inputs.inputs([path], skipped, kind_of(spec.kind))
+            rows = [(image.name, _class_of(image.path), image.images) for image in given]
         for name, class_name, images in rows:
             if class_name not in classes and not os.path.lexists(name):
                 raise InputError("file-missing", f"{name!r} is not a file; check the path")
@@ -138,7 +141,7 @@ def _labelled(arguments, classes) -> tuple[list[tuple], list, list]:
     )  # an image that is given twice counts once
 
 
-def _strangers(folder: str | None, skipped: list) -> list[tuple]:
+def _strangers(folder: str | None, skipped: list, kind) -> list[tuple]:
     """(name, None, function that returns it as `Images`) of every image in `folder`; see `_labelled`.
 
     Raises InputError ``file-missing`` if it is no folder.
@@ -147,7 +150,7 @@ def _strangers(folder: str | None, skipped: list) -> list[tuple]:
         return []
     if not os.path.isdir(folder):
         raise InputError("file-missing", f"{folder!r} is not a folder; --strangers takes one with images")
-    return [(image.name, None, image.images) for image in inputs.inputs([folder], skipped)]
+    return [(image.name, None, image.images) for image in inputs.inputs([folder], skipped, kind)]
 
 
 def _image(dataset, i: int):

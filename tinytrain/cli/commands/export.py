@@ -86,7 +86,7 @@ def _facts(arguments, network, delta) -> dict:
         "input": list(network.input.shape),
         "layers_changed": sorted(changed),
         "numbers_changed": sum(s.values.size for part in delta.parts for s in part.slices),
-        "dtype": "float32" if arguments.float_input else "uint8",
+        "dtype": "float32" if arguments.float_input else network.input.dtype,
     }
 
 

@@ -103,6 +103,7 @@ def extend(arguments) -> None:
     from tinytrain.datasets.decoding import all_decoded
     from tinytrain.delta.file import save_delta
     from tinytrain.episode.input_facts import file_lines
+    from tinytrain.episode.kinds import kind_of
     from tinytrain.pipeline.add_classes import add_classes, doubtful
 
     _check_extension(arguments)
@@ -110,8 +111,9 @@ def extend(arguments) -> None:
     network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
     dataset = folder_dataset(arguments.add, arguments.flip)
     with ProgressLine() as progress:
-        images, facts = all_decoded(dataset, network.input.shape, progress)
-    warnings = file_lines(facts)
+        images, facts = all_decoded(dataset, network.input, progress)
+    kind = kind_of(network.input.kind)
+    warnings = [*map(kind.words, file_lines(facts))]
     doubts = doubtful(network, delta, images, dataset.class_names)
     extended = add_classes(network, delta, images, dataset.class_names, arguments.seed, dataset.may_flip)
     save_delta(arguments.out, extended)
@@ -127,7 +129,7 @@ def extend(arguments) -> None:
     }
     if arguments.json:
         say(*warnings)
-    print_result(result, _extension_text(arguments, extended, result), arguments.json)
+    print_result(result, kind.words(_extension_text(arguments, extended, result)), arguments.json)
 
 
 def _extension_text(arguments, extended, result: dict) -> str:

@@ -3,7 +3,7 @@
 import glob
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,7 @@ class Input:
     """An image to read: a path, or `STDIN`, which is read when its content is asked for."""
 
     path: str
+    kind: object  # of `tinytrain.episode.kinds`
 
     @property
     def name(self) -> str:
@@ -36,19 +37,13 @@ class Input:
 
     def check(self) -> None:
         """Raise InputError if the image is missing or its header is broken."""
-        from tinytrain.episode.decode import check_image
-
-        check_image(self.content)
+        self.kind.check(self.content)
 
     def images(self):
         """The image as an `Images` of length 1, decoded when it is asked for. Raises InputError."""
-        import numpy as np
+        from tinytrain.episode.sources import images_of
 
-        from tinytrain.episode.decode import load_image
-        from tinytrain.episode.episode import Images
-
-        content, name = self.content, self.name
-        return Images(np.zeros(1, np.int32), (name,), lambda _, size: load_image(content, size, name))
+        return images_of([self.content], names=(self.name,), kind=self.kind.name)
 
 
 def add_arguments(parser, metavar: str = "IMAGE", help_text: str = IMAGES_HELP) -> None:
@@ -125,13 +120,12 @@ def _split(file, end: str) -> Iterator[str]:
         yield rest
 
 
-def files_below(folder: str, skipped: list) -> Iterator[str]:
-    """The images in `folder` and the folders inside it, sorted; its other files are added to `skipped`.
+def files_below(folder: str, skipped: list, kind) -> Iterator[str]:
+    """The files of `kind` in `folder` and the folders inside it, sorted; others are added to `skipped`.
 
     What is hidden, or was left by the system, is passed over.
     """
-    from tinytrain.datasets.folder_layout import is_image_name, listed, printable
-    from tinytrain.episode.imagefile import others
+    from tinytrain.datasets.folder_layout import listed, printable
     from tinytrain.episode.input_facts import Skipped
 
     def entries(of: Path) -> Iterator[Path]:
@@ -150,17 +144,12 @@ def files_below(folder: str, skipped: list) -> Iterator[str]:
             searched.pop()
         elif path.is_dir() and not path.is_symlink():
             searched.append(entries(path))
-        elif is_image_name(path) and not path.is_dir():
+        elif not path.is_dir() and kind.owns(path):
             yield str(path)
         else:
-            skipped.append(Skipped(printable(path), _why_no_image(path, others.SUFFIXES), "other-kind"))
-
-
-def _why_no_image(path: Path, others: Mapping[str, str]) -> str:
-    if path.is_dir():
-        return "is a link to a folder, which is not followed; give that folder itself"
-    suffix = path.suffix.lower()
-    return others.get(suffix, f"is no image by its name ({suffix or 'no suffix'})")
+            link = "is a link to a folder, which is not followed; give that folder itself"
+            why = link if path.is_dir() else kind.why_not(path)
+            skipped.append(Skipped(printable(path), why, "other-kind"))
 
 
 def read_stdin() -> bytes:
@@ -177,7 +166,8 @@ def read_stdin() -> bytes:
     return data
 
 
-def inputs(paths: Iterable[str], skipped: list) -> Iterator[Input]:
-    """Every image of `paths`, with folders searched; a `Skipped` of each other file is added to `skipped`."""
+def inputs(paths: Iterable[str], skipped: list, kind) -> Iterator[Input]:
+    """Every item of `kind` of `paths`, with folders searched; a `Skipped` of others is added to `skipped`."""
     for path in paths:
-        yield from map(Input, files_below(path, skipped) if os.path.isdir(path) else [path])
+        found = files_below(path, skipped, kind) if os.path.isdir(path) else [path]
+        yield from (Input(each, kind) for each in found)

@@ -48,6 +48,7 @@ def run(arguments) -> None:
     from tinytrain.api.outlook import make_plan
     from tinytrain.base.progress import ProgressLine
     from tinytrain.episode.input_facts import file_lines
+    from tinytrain.episode.kinds import kind_of
     from tinytrain.plan.plan import save_plan
     from tinytrain.runtime.device import Device
 
@@ -65,10 +66,12 @@ def run(arguments) -> None:
         result["program"] = listing(found.program)
     if arguments.out:
         save_plan(arguments.out, found.plan)
-    result["warnings"] = episodes.warnings(arguments, policy, found.episode) + file_lines(found.episode)
+    words = kind_of(network.input.kind).words
+    warnings = episodes.warnings(arguments, policy, found.episode) + file_lines(found.episode)
+    result["warnings"] = [*map(words, warnings)]
     if arguments.json or arguments.program:
         say(*result["warnings"])
-    print_result(result, _text(arguments, result), arguments.json)
+    print_result(result, words(_text(arguments, result)), arguments.json)
 
 
 def _text(arguments, result: dict) -> str:

@@ -15,6 +15,7 @@ from tinytrain.cli.commands.common import (
     add_delta,
     add_json,
     add_verbosity,
+    kind_in_use,
     open_delta,
     print_line,
     print_result,
@@ -59,18 +60,15 @@ def add_arguments(parser) -> None:
 def run(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.episode.input_facts import skipped_lines
+    from tinytrain.episode.kinds import kind_of
     from tinytrain.runtime.predict import Predictor
 
     inputs.check_arguments(arguments)
     skipped, failed, rows, answered = [], [], [], 0
-    images = inputs.inputs(inputs.given(arguments), skipped)
-    if endless := arguments.files_from is not None:
-        names = arguments.images
-    else:
-        images = list(images)
-        names = [image.name for image in images]
-    delta, network, images = _opened(arguments, images)
-    predictor, lines = Predictor(network, delta), _Lines(names)
+    delta, network, images = _opened(arguments, skipped)
+    endless = arguments.files_from is not None
+    names = arguments.images if endless else [image.name for image in images]
+    predictor, lines, kind = Predictor(network, delta), _Lines(names), kind_of(network.input.kind)
     with ProgressLine() as progress:
         for done, image in enumerate(images, 1):
             try:
@@ -88,11 +86,11 @@ def run(arguments) -> int:
                 print_line(lines.of(row, arguments))
             if arguments.json or not sys.stdout.isatty():  # otherwise the lines show the progress
                 progress("images", done, done + 1 if endless else len(names), None)
-    say(*skipped_lines(skipped))
+    say(*map(kind.words, skipped_lines(skipped)))
     if text := named_anyway(delta.head):
-        say(text)
+        say(kind.words(text))
     if not answered and not failed:
-        raise InputError("too-few-images", f"{inputs.all_given(arguments)} holds 0 images; add some")
+        raise InputError("too-few-images", f"{inputs.all_given(arguments)} holds 0 {kind.plural}; add some")
     if arguments.json:
         left_out = [file.to_json() for file in skipped]
         named = {"delta": arguments.delta, "backbone": delta.backbone_name}
@@ -102,32 +100,48 @@ def run(arguments) -> int:
     return InputError.exit_code if failed else 0
 
 
-def _opened(arguments, images: Iterable[inputs.Input]):
-    """The delta, its network, and the images again.
+def _opened(arguments, skipped: list):
+    """The delta, its network, and the images, which are a list unless they arrive one by one.
 
     With a store this counts as a start, but not if the command line is mistaken: no image can be read, or no
     network is here that the deltas are for.
     """
-    backbone = BackboneOfDelta(arguments.backbone)
-    start = None
+    from tinytrain.episode.kinds import kind_of
+
+    backbone, start = BackboneOfDelta(arguments.backbone), None
     if os.path.isdir(arguments.delta):
-        some_image, images = _readable(images)
+        some_image, images = _readable(_images(arguments, skipped, kind_in_use(arguments.delta, backbone)))
         start = backbone.is_here if some_image else None
-    delta = open_delta(arguments.delta, start_of=start)
-    return delta, backbone.of(delta), images
+        delta = open_delta(arguments.delta, start_of=start)
+        return delta, backbone.of(delta), images
+    delta = open_delta(arguments.delta)
+    network = backbone.of(delta)
+    return delta, network, _images(arguments, skipped, kind_of(network.input.kind))
+
+
+def _images(arguments, skipped: list, kind) -> Iterable[inputs.Input]:
+    images = inputs.inputs(inputs.given(arguments), skipped, kind)
+    return images if arguments.files_from is not None else list(images)
 
 
 def _readable(images: Iterable[inputs.Input]) -> tuple[bool, Iterable[inputs.Input]]:
     """Whether one of the images can be read, and all of them again. Stops at the first that can."""
+    if isinstance(images, list):
+        return any(map(_can_be_read, images)), images
     images, seen = iter(images), []
     for image in images:
         seen.append(image)
-        try:
-            image.check()
-        except InputError:
-            continue
-        return True, chain(seen, images)
+        if _can_be_read(image):
+            return True, chain(seen, images)
     return False, seen
+
+
+def _can_be_read(image: inputs.Input) -> bool:
+    try:
+        image.check()
+    except InputError:
+        return False
+    return True
 
 
 def _row(predictor, image: inputs.Input, reject: float | None) -> dict:

@@ -5,7 +5,6 @@ import os
 import select
 import sys
 import time
-from pathlib import Path
 
 from tinytrain.backbones.load import backbone_option
 from tinytrain.base.answer import with_old_keys
@@ -126,7 +125,7 @@ def run(arguments) -> int:
     if keyboard is not None:
         session.help()
     try:
-        for frame in _frames(arguments, keyboard):
+        for frame in _frames(arguments, keyboard, session.watcher.kind):
             if frame is not None:
                 session.look_at(frame)
             session.correct(keyboard.lines() if keyboard else ())
@@ -182,7 +181,7 @@ def opened(arguments):
     how = {name: getattr(arguments, name) for name in ("reject", "labels", "drift", "readapt")}
     network = arguments.backbone or backbone_option(delta)  # otherwise `adapt` would take the usual one
     settings = Settings(folder=arguments.source or "", backbone=network, **how)
-    return Session(watcher, Printer(arguments), settings)
+    return Session(watcher, Printer(arguments, watcher.kind), settings)
 
 
 def _begin(store, arguments, backbone) -> None:
@@ -199,22 +198,21 @@ def _begin(store, arguments, backbone) -> None:
     store.confirm()
 
 
-def _frames(arguments, keyboard):
+def _frames(arguments, keyboard, kind):
+    from tinytrain.network.input_spec import IMAGE
     from tinytrain.stream.camera import frames
     from tinytrain.stream.sources import FolderSource, named_on
 
     wait = time.sleep if keyboard is None else keyboard.wait
     if arguments.command is not None:
+        if kind.name != IMAGE:
+            text = f"--command gives images, and the network takes {kind.plural}; give a folder or names"
+            raise UsageError("unsupported", text)
         return frames(arguments.command, arguments.every, wait, arguments.once)
     if arguments.source == STDIN:
         return named_on(0, b"\0" if arguments.null else b"\n")
-    from tinytrain.datasets.folder_layout import is_image_name
-
-    def is_image(name: str) -> bool:
-        return is_image_name(Path(name))
-
     store = arguments.store or arguments.delta
-    source = FolderSource(arguments.source, is_image, arguments.every, arguments.once, wait, store)
+    source = FolderSource(arguments.source, kind, arguments.every, arguments.once, wait, store)
     if arguments.new:
         source.skip_present()
     return source
@@ -248,15 +246,16 @@ class Printer:
     With --json standard output has a line of JSON for each event but hints and progress, and nothing else.
     """
 
-    def __init__(self, arguments):
+    def __init__(self, arguments, kind):
         self._json, self._verbose, self._width = arguments.json, arguments.verbose, 0
+        self._in_words = kind.words
 
     def __call__(self, event) -> None:
         if isinstance(event, Progress):
             return
         is_result = isinstance(event, Verdict | Learned | TakenBack)
         if not is_result:
-            say(event.words(), error=event.is_needed)
+            say(self._in_words(event.words()), error=event.is_needed)
         if self._json and not isinstance(event, Hint):
             print_line(json.dumps(with_old_keys(event.facts()), allow_nan=False))
         elif is_result:

@@ -8,6 +8,8 @@ import numpy as np
 
 from tinytrain.base.errors import InputError
 from tinytrain.episode.episode import Episode, Images
+from tinytrain.episode.kinds import kind_of
+from tinytrain.network.input_spec import InputSpec
 
 SIDE = 96  # pixels of the longer side
 QUALITY = 72  # of JPEG: about 2 kB an image
@@ -15,10 +17,10 @@ QUALITY = 72  # of JPEG: about 2 kB an image
 
 @dataclass(frozen=True, eq=False)
 class Thumbnails:
-    """The images of `episode`, small. `shape` (height, width, channels) is that in which it holds them."""
+    """The images of `episode`, small. `spec` is what it holds them for."""
 
     episode: Episode
-    shape: tuple[int, int, int]
+    spec: InputSpec
 
     def support(self, i: int) -> str:
         """Support image i as a data URI; a grey square if it cannot be read any more."""
@@ -30,7 +32,7 @@ class Thumbnails:
 
     def _uri(self, images: Images, i: int) -> str:
         try:
-            return data_uri(images.image(i, self.shape))
+            return data_uri(kind_of(images.kind).picture(images.image(i, self.spec)))
         except InputError:  # images of a program may be read from files, which may be gone by now
             return data_uri(np.full((SIDE, SIDE, 1), 128, np.uint8))
 

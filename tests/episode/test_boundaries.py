@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tinytrain.episode.boundaries import CUT_OFF, DAMAGED, NOTHING, NoImageError, whole_end
 from tinytrain.stream import boundaries, splitter
-from tinytrain.stream.boundaries import CUT_OFF, DAMAGED, NOTHING, NoImageError, whole_end
 from tinytrain.stream.splitter import Splitter
 
 THUMBNAIL = (8, 8)

@@ -14,8 +14,8 @@ from tinytrain.base.errors import InputError
 from tinytrain.episode import imagefile
 from tinytrain.episode.decode import check_image
 from tinytrain.episode.imagefile import jpeg, png
+from tinytrain.episode.kind import MOST_BYTES, UnknownEndError
 
-MOST_BYTES = 2**26  # of an image
 MOST_INSIDE = 64  # images in the header of one, such as thumbnails, that are looked at
 NOTHING, CUT_OFF, DAMAGED = "no image begins there", "an image is cut off", "an image is damaged"
 START = re.compile(
@@ -36,7 +36,7 @@ WEBP_HEADER = re.compile(rb"RIFF.{4}WEBP", re.DOTALL)
 Parser = Generator[int, None, int]
 
 
-class NoImageError(Exception):
+class NoImageError(UnknownEndError):
     """There is no whole image, because of `why`. The bytes before `sure` may be a part of one."""
 
     def __init__(self, why: str, sure: int = 1):

@@ -1,0 +1,152 @@
+"""A kind of input, such as images: how its files become arrays, and how these are changed and shown.
+
+Whatever reads, checks, shows or watches inputs asks their kind. `tinytrain.episode.kinds` has all by name.
+"""
+
+import os
+import re
+from abc import ABC, abstractmethod
+from typing import Protocol
+
+import numpy as np
+
+from tinytrain.base.errors import InputError
+from tinytrain.episode.augment import USUAL, Ranges
+from tinytrain.episode.decode import named_errors, regular_file
+from tinytrain.network.input_spec import InputSpec
+
+MOST_BYTES = 2**26  # of a file, unless a kind has limits of its own
+# Not a part of a path or a name: those stand in quotes, or have a slash or a dot.
+WORDS = re.compile(r"(?<![\w/.'\"-])(?:(an )?image(s?)|(photograph))(?![\w/'\"-]|\.\w)(  +)?", re.IGNORECASE)
+
+
+class UnknownEndError(Exception):
+    """Bytes do not say whether more of them are to come."""
+
+
+class Change(Protocol):
+    """How an item is changed, as training looks at it more than once."""
+
+    def apply(self, y: np.ndarray, x: np.ndarray, kernels) -> None:
+        """y = x, changed; both have shape and dtype of an item, and `kernels` may be used."""
+
+
+class Kind(ABC):
+    """A kind of input: a subclass says its `name`, its `suffixes`, and how `decode` makes an item of a file.
+
+    An item is an array of the shape and dtype of an `InputSpec`, which also has the `parameters` that it is
+    made with. `name` is what `InputSpec.kind` says; people read `noun` and `plural`, by default made of it.
+    `suffixes` are those of its files, lower case, the first for an item that came without a name. `given`
+    says what a program may give for one.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    given = "a path, the bytes of a file, or an array of the shape and dtype that the network takes"
+
+    @property
+    def noun(self) -> str:
+        return self.name
+
+    @property
+    def plural(self) -> str:
+        return f"{self.noun}s"
+
+    @abstractmethod
+    def decode(self, content: bytes, spec: InputSpec) -> np.ndarray:
+        """The item in a file with this `content`.
+
+        Any error means that there is none: an InputError, whose message has no subject ("has 0 values"), or
+        another one, whose text is shown.
+        """
+
+    def owns(self, path: str | os.PathLike) -> bool:
+        """Whether a file is of this kind, by its name; a kind may look into it as well."""
+        return os.path.splitext(os.fspath(path))[1].lower() in self.suffixes
+
+    def why_not(self, path: str | os.PathLike) -> str:
+        """What to say of a file that is not of this kind: without a subject."""
+        suffix = os.path.splitext(os.fspath(path))[1].lower()
+        return f"is no {self.noun} by its name ({suffix or 'no suffix'})"
+
+    def read(self, source: str | os.PathLike | bytes, spec: InputSpec, name: str | None = None) -> np.ndarray:
+        """The item in a file, or in the bytes of one; `name` is that in messages. Raises InputError."""
+        with named_errors(source, name):
+            content = source if isinstance(source, bytes) else _content(source)
+            return self.checked(self.decode(content, spec), spec, "")
+
+    def check(self, source: str | os.PathLike | bytes) -> None:
+        """Raise InputError for a file that clearly cannot be read. What passes may fail in `read`."""
+        with named_errors(source, None):
+            if not (source if isinstance(source, bytes) else _content(source, 1)):
+                raise InputError("image-unreadable", "has 0 bytes; copy or download it again")
+
+    def item(self, value, spec: InputSpec, name: str) -> np.ndarray:
+        """What a program gave, see `given`, as an item; `name` is that in messages. Raises InputError."""
+        if isinstance(value, np.ndarray):
+            return self.checked(value, spec, name)
+        return self.read(bytes(value) if isinstance(value, bytearray) else value, spec, name)
+
+    def is_single(self, value: np.ndarray) -> bool:
+        """Whether an array is one item, not a list of items. Raises InputError if it could be either."""
+        return value.ndim == 3
+
+    def takes(self, value) -> bool:
+        """Whether a program may give this for an item; arrays are looked at more closely by `item`."""
+        return isinstance(value, bytes | bytearray | np.ndarray)
+
+    def asked(self, spec: InputSpec):
+        """What `Images.read` is asked for."""
+        return spec
+
+    def checked(self, item: np.ndarray, spec: InputSpec, name: str) -> np.ndarray:
+        """`item` if it is what `spec` describes. Raises InputError."""
+        item = np.asarray(item)
+        if item.dtype != spec.dtype or item.shape != tuple(spec.shape):
+            given, needed = (" x ".join(map(str, shape)) for shape in (item.shape, spec.shape))
+            who = f"{self.noun} {name} is" if name else "is"
+            raise InputError("bad-value", f"{who} {given} {item.dtype}; it must be {needed} {spec.dtype}")
+        if item.dtype.kind == "f" and (bad := int(item.size - np.isfinite(item).sum())):
+            who = f"{self.noun} {name} has" if name else "has"
+            raise InputError("bad-value", f"{who} {bad} values that are NaN or infinite; remove it")
+        return item
+
+    def augment(
+        self, rng: np.random.Generator, spec: InputSpec, may_flip: bool, ranges: Ranges = USUAL
+    ) -> Change | None:
+        """A random change of an item that leaves its class; None: by default there are none."""
+        return None
+
+    def picture(self, item: np.ndarray) -> np.ndarray:
+        """The item for people to see: uint8 (rows, columns, 1 or 3). By default its first channel, grey."""
+        values = item[..., :1].astype(np.float64)
+        span = float(np.ptp(values)) or 1.0
+        return ((values - values.min()) * (255 / span)).astype(np.uint8)
+
+    def whole_end(self, data: bytes) -> int | None:
+        """The place behind the item that the bytes of a growing file begin with; None if more will come.
+
+        Raises UnknownEndError if that cannot be known: then a file is whole if it stays as it is.
+        """
+        raise UnknownEndError
+
+    def words(self, text: str) -> str:
+        """`text`, which speaks of images, with the words for this kind."""
+        return WORDS.sub(self._word, text)
+
+    def _word(self, match: re.Match) -> str:
+        article, many, verb, room = match.groups()
+        noun = "record" if verb else self.plural if many else self.noun
+        word = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}" if article else noun
+        if match[0][0].isupper():
+            word = word.upper() if match[0].isupper() else word.capitalize()
+        return f"{word:<{len(match[0]) - 2}}  " if room else word  # a column stays as wide as it was
+
+
+def _content(path: str | os.PathLike, most: int = MOST_BYTES) -> bytes:
+    """The bytes of a file, or the first of them. Raises InputError without naming it."""
+    with regular_file(path) as file:
+        content = file.read(most + 1)
+    if most == MOST_BYTES < len(content):
+        raise InputError("image-too-large", f"has more than {MOST_BYTES:,} bytes; make it shorter")
+    return content

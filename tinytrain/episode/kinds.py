@@ -1,0 +1,51 @@
+"""All kinds of input by name: that of a network, and that of files."""
+
+import os
+from collections.abc import Iterable
+
+from tinytrain.base import file_kinds
+from tinytrain.base.errors import InputError, one_line
+from tinytrain.episode.image import ImageKind
+from tinytrain.episode.kind import Kind
+
+KINDS: dict[str, Kind] = {}
+IMAGES = ImageKind()
+
+
+def register(kind: Kind) -> Kind:
+    """Make `kind` known. If several own a file, it is of the one that was registered last."""
+    KINDS[kind.name] = kind
+    if kind is not IMAGES:  # `file_kinds` knows images by their content as well
+        file_kinds.add_input(kind.noun, kind.plural, kind.suffixes)
+    return kind
+
+
+register(IMAGES)
+
+
+def kind_of(name: str) -> Kind:
+    """The kind that an `InputSpec` names. Raises InputError ``unsupported`` if there is none of that name."""
+    if name not in KINDS:
+        known = ", ".join(KINDS)
+        raise InputError("unsupported", f"no kind of input {one_line(name, 100)!r} here, known: {known}")
+    return KINDS[name]
+
+
+def kind_of_file(path: str | os.PathLike) -> Kind | None:
+    """The kind of a file, None if it is of no kind."""
+    return next((kind for kind in reversed(KINDS.values()) if kind.owns(path)), None)
+
+
+def kind_of_files(where: str, paths: Iterable[str | os.PathLike]) -> Kind:
+    """The one kind of the files in `where`; images if there are none of any.
+
+    Raises InputError ``folder-layout`` for a mixture.
+    """
+    found: dict[str, str] = {}
+    for path in paths:
+        if (kind := kind_of_file(path)) is not None:
+            found.setdefault(kind.name, os.fspath(path))
+    if len(found) > 1:
+        mixed = " and ".join(f"{KINDS[name].plural}, such as {path!r}" for name, path in found.items())
+        raise InputError("folder-layout", f"{where!r} has {mixed}; keep files of one kind in it")
+    return KINDS[next(iter(found))] if found else IMAGES
