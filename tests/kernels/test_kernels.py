@@ -31,11 +31,14 @@ def same_as_reference(compiled, name, outputs, *inputs, rtol=1e-5, atol=1e-5):
     return got
 
 
-@pytest.mark.parametrize("rotated", [False, True])
-@pytest.mark.parametrize("channels", [1, 3])
-def test_unfold_of_every_band_agrees_with_the_reference(compiled, channels, rotated):
-    image = rng("unfold").integers(0, 256, (9, 8, channels)).astype(np.uint8)
-    mean, scale = (np.tile(np.float32(v[:channels]), 3) for v in ((124, 116, 104), (0.017, 0.018, 0.016)))
+@pytest.mark.parametrize(
+    "channels, rotated, dtype",
+    [(1, False, "B"), (1, True, "B"), (3, False, "B"), (3, True, "B"), (6, False, "B"), (6, False, "f")],
+)
+def test_unfold_of_every_band_agrees_with_the_reference(compiled, channels, rotated, dtype):
+    image = rng("unfold").integers(0, 256, (9, 8, channels)).astype(dtype)
+    values = (124, 116, 104, 99.5, 90, 80), (0.017, 0.018, 0.016, 0.02, 0.01, 0.015)
+    mean, scale = (np.tile(np.float32(v[:channels]), 3) for v in values)
     for first, rows in ((0, 5), (0, 2), (2, 2), (4, 1)):
         y = np.full((rows, 4, 9 * channels), np.nan, np.float32)
         (y,) = same_as_reference(compiled, "unfold", [y], image, 3, 2, first, rotated, mean, scale)

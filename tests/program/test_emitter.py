@@ -25,6 +25,7 @@ from toysegments import (
 )
 
 from tinytrain.kernels.dispatch.native_calls import NativeSequence, native_support
+from tinytrain.network.input_spec import InputSpec
 from tinytrain.plan.costs import image_macs
 from tinytrain.plan.recipe import Update
 from tinytrain.program.autodiff.emitter import Emitter
@@ -162,6 +163,14 @@ def test_with_room_the_gradient_behind_few_positions_and_many_weights_is_compute
     network = toy(WIDE, size=16)
     segment = assert_gradients_equal_oracle(network, everything(network), n, row_tile)
     assert sum(call.kernel == "transpose" for call in segment.calls) == times
+
+
+@each("dtype", ["uint8", "float32"])
+def test_items_of_any_channels_and_of_either_dtype_give_the_outputs_and_gradients_of_the_oracle(dtype):
+    spec = InputSpec((12, 5, 6), dtype, (90.5,) * 5 + (120.0,), (0.02,) * 6, kind="sound")
+    network = toy("headed", spec=spec)
+    assert_forward_equals_oracle(network)
+    assert_gradients_equal_oracle(network, everything(network), 2)
 
 
 KINDS = each("name", [*ROWS, "modules", "wide"])

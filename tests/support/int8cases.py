@@ -114,7 +114,7 @@ def unfold_codes(r):
     """Some images are about as wide as a row of codes that the kernel keeps, and some are wider."""
     size, stride = int(r.choice([3, 5, 7])), int(r.choice([1, 2]))
     height, width = sizes(r, 16, 16)
-    channels = int(r.choice([1, 3]))
+    channels = int(r.choice([1, 3, 6]))
     if r.random() < 0.2:
         height, width = min(height, 4), 2048 // channels + int(r.integers(-8, 9))
     image = r.integers(0, 256, (height, width, channels), dtype=np.uint8)
@@ -129,7 +129,7 @@ def unfold_codes(r):
 def grad_weight_image(r):
     size, stride = int(r.choice([3, 5, 7])), int(r.choice([1, 2]))
     height, width, outputs = sizes(r, 12, 12, 20)
-    channels = int(r.choice([1, 3]))
+    channels = int(r.choice([1, 3, 6]))
     image = r.integers(0, 256, (height, width, channels), dtype=np.uint8)
     g = _values(r, -(-height // stride), -(-width // stride), outputs)
     table = r.integers(-2047, 2048, (256, channels)).astype(np.int16)

@@ -142,7 +142,8 @@ def images_of(shape, count, seed=0):
 def features_of(network, first, count=1, seed=0):
     """Random input of layer `first`: images, or numbers as a layer before it leaves them."""
     if first == 0:
-        return images_of(network.input.shape, count, seed)
+        images = images_of(network.input.shape, count, seed)
+        return images.astype(network.input.dtype)
     layer = network.layers[first]
     return rng("features", seed).standard_normal((count, *layer.in_hw, layer.cin)).astype("f")
 

@@ -35,7 +35,7 @@ def bound(segment, network, arrays, updates=()):
 def forward_segment(network, first, last, n):
     """(segment, its input buffer) of a forward pass that saves nothing."""
     layer = network.layers[first]
-    source = Buffer("source", (n, *layer.in_hw, layer.cin), "uint8" if first == 0 else "float32")
+    source = Buffer("source", (n, *layer.in_hw, layer.cin), network.input.dtype if first == 0 else "float32")
     segment = Segment("forward", n, external={source})
     segment.outputs = (Emitter(segment, network).forward(source.whole, first, last),)
     return segment.finish(keep=segment.outputs), source
@@ -44,7 +44,7 @@ def forward_segment(network, first, last, n):
 def backward_segment(network, updates, first=0, n=1, row_tile=None):
     """(segment, buffers: source, gradient of the embedding, gradients of the trained numbers)."""
     layer = network.layers[first]
-    source = Buffer("source", (n, *layer.in_hw, layer.cin), "uint8" if first == 0 else "float32")
+    source = Buffer("source", (n, *layer.in_hw, layer.cin), network.input.dtype if first == 0 else "float32")
     g = Buffer("grad embedding", (n, network.embedding_size))
     gradients = Buffer("gradients", (n_trained(network, updates),))
     segment = Segment("backward", n, external={source, g, gradients})

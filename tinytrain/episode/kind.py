@@ -16,6 +16,7 @@ from tinytrain.episode.decode import named_errors, regular_file
 from tinytrain.network.input_spec import InputSpec
 
 MOST_BYTES = 2**26  # of a file, unless a kind has limits of its own
+EMPTY = InputError("image-unreadable", "has 0 bytes; copy or download it again")
 # Not a part of a path or a name: those stand in quotes, or have a slash or a dot.
 WORDS = re.compile(r"(?<![\w/.'\"-])(?:(an )?image(s?)|(photograph))(?![\w/'\"-]|\.\w)(  +)?", re.IGNORECASE)
 
@@ -73,13 +74,18 @@ class Kind(ABC):
         """The item in a file, or in the bytes of one; `name` is that in messages. Raises InputError."""
         with named_errors(source, name):
             content = source if isinstance(source, bytes) else _content(source)
-            return self.checked(self.decode(content, spec), spec, "")
+            if not content:
+                raise EMPTY
+            item = np.asarray(self.decode(content, spec))
+            if wrong := _wrong(item, spec):
+                raise InputError("image-unreadable", wrong)
+            return item
 
     def check(self, source: str | os.PathLike | bytes) -> None:
         """Raise InputError for a file that clearly cannot be read. What passes may fail in `read`."""
         with named_errors(source, None):
             if not (source if isinstance(source, bytes) else _content(source, 1)):
-                raise InputError("image-unreadable", "has 0 bytes; copy or download it again")
+                raise EMPTY
 
     def item(self, value, spec: InputSpec, name: str) -> np.ndarray:
         """What a program gave, see `given`, as an item; `name` is that in messages. Raises InputError."""
@@ -102,13 +108,8 @@ class Kind(ABC):
     def checked(self, item: np.ndarray, spec: InputSpec, name: str) -> np.ndarray:
         """`item` if it is what `spec` describes. Raises InputError."""
         item = np.asarray(item)
-        if item.dtype != spec.dtype or item.shape != tuple(spec.shape):
-            given, needed = (" x ".join(map(str, shape)) for shape in (item.shape, spec.shape))
-            who = f"{self.noun} {name} is" if name else "is"
-            raise InputError("bad-value", f"{who} {given} {item.dtype}; it must be {needed} {spec.dtype}")
-        if item.dtype.kind == "f" and (bad := int(item.size - np.isfinite(item).sum())):
-            who = f"{self.noun} {name} has" if name else "has"
-            raise InputError("bad-value", f"{who} {bad} values that are NaN or infinite; remove it")
+        if wrong := _wrong(item, spec):
+            raise InputError("bad-value", f"{self.noun} {name} {wrong}")
         return item
 
     def augment(
@@ -141,6 +142,16 @@ class Kind(ABC):
         if match[0][0].isupper():
             word = word.upper() if match[0].isupper() else word.capitalize()
         return f"{word:<{len(match[0]) - 2}}  " if room else word  # a column stays as wide as it was
+
+
+def _wrong(item: np.ndarray, spec: InputSpec) -> str | None:
+    """Why an array is not what `spec` describes: without a subject. None if it is."""
+    if item.dtype != spec.dtype or item.shape != tuple(spec.shape):
+        given, needed = (" x ".join(map(str, shape)) for shape in (item.shape, spec.shape))
+        return f"is {given} {item.dtype}; it must be {needed} {spec.dtype}"
+    if item.dtype.kind == "f" and (bad := int(item.size - np.isfinite(item).sum())):
+        return f"has {bad} values that are NaN or infinite; remove it"
+    return None
 
 
 def _content(path: str | os.PathLike, most: int = MOST_BYTES) -> bytes:

@@ -124,8 +124,9 @@ def run(arguments) -> int:
     session = opened(arguments)
     if keyboard is not None:
         session.help()
+    frames = _frames(arguments, keyboard, session.watcher.kind)
     try:
-        for frame in _frames(arguments, keyboard, session.watcher.kind):
+        for frame in frames:
             if frame is not None:
                 session.look_at(frame)
             session.correct(keyboard.lines() if keyboard else ())
