@@ -114,7 +114,7 @@ def refuse_other_kinds(path: str | os.PathLike, role: str) -> None:
     The error says what the file is and what to do. A file of no known kind passes, and so does one that
     cannot be read.
     """
-    head = _first_bytes(path)
+    head = first_bytes(path)
     found = _described(head, Path(path).suffix.lower(), role) if head else None
     if found:
         code, usual = ROLES[role]
@@ -162,10 +162,10 @@ def _metadata(head: bytes) -> dict:
     return metadata if isinstance(metadata, dict) else {}
 
 
-def _first_bytes(path) -> bytes:
-    """The first HEAD bytes of a regular file; none if it cannot be read."""
+def first_bytes(path, most: int = HEAD) -> bytes:
+    """The first bytes of a regular file, `most` of them at most; none if it cannot be read."""
     try:
         with open(path, "rb", opener=open_without_waiting) as file:
-            return file.read(HEAD) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+            return file.read(most) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
     except (OSError, ValueError):
         return b""

@@ -20,9 +20,6 @@ def register(kind: Kind) -> Kind:
     return kind
 
 
-register(IMAGES)
-
-
 def kind_of(name: str) -> Kind:
     """The kind that an `InputSpec` names. Raises InputError ``unsupported`` if there is none of that name."""
     if name not in KINDS:
@@ -49,3 +46,7 @@ def kind_of_files(where: str, paths: Iterable[str | os.PathLike]) -> Kind:
         mixed = " and ".join(f"{KINDS[name].plural}, such as {path!r}" for name, path in found.items())
         raise InputError("folder-layout", f"{where!r} has {mixed}; keep files of one kind in it")
     return KINDS[next(iter(found))] if found else IMAGES
+
+
+for _kind in (IMAGES,):
+    register(_kind)

@@ -54,9 +54,12 @@ class InputSpec:
 
     @property
     def words(self) -> str:
-        """For messages, such as "image of 32 x 32 x 3"."""
+        """For messages: the shape of images, of other kinds all that is said of what they are."""
+        shape = " x ".join(map(str, self.shape))
+        if self.kind == IMAGE:
+            return shape
         settings = "".join(f", {name} {value}" for name, value in self.parameters)
-        return f"{self.kind} of {' x '.join(map(str, self.shape))}{settings}"
+        return f"{self.kind} ({shape} {self.dtype}{settings})"
 
     @property
     def is_plain(self) -> bool:

@@ -25,16 +25,19 @@ def least_arena(network: Network, policy: Policy, task: TaskShape) -> int | None
     return 0
 
 
-def fitting_tiers(without: str, policy: Policy, task: TaskShape, memory: int) -> Iterator[tuple[str, int]]:
+def fitting_tiers(other: Network, policy: Policy, task: TaskShape, memory: int) -> Iterator[tuple[str, int]]:
     """Tiers, largest first, that work in `memory` bytes, with the bytes that they need.
 
-    Only networks on this machine can be asked; the one with the name `without` is not, nor are two side by
-    side, which need more than each of them.
+    Only networks on this machine for the kind of input of `other` can be asked, and not that itself. Two side by
+    side need more than each of them.
     """
     for tier in reversed(TIERS):
         row = named(tier)
-        if not row or row.name == without or not row.path.is_file():
+        if not row or row.name == other.name or not row.path.is_file():
             continue
-        least = least_arena(load_network(row.path), policy, task)
+        network = load_network(row.path)
+        if network.input.kind != other.input.kind:
+            continue
+        least = least_arena(network, policy, task)
         if least is not None and least <= memory:
             yield tier, least

@@ -42,7 +42,7 @@ def describe_text(network: Network) -> str:
     lines = [
         f"{facts['name']}: {len(facts['layers'])} layers, {facts['weights']:,} weights"
         f" ({', '.join(facts['weight_dtypes'])}), {facts['biases']:,} biases",
-        f"input {' x '.join(map(str, spec.shape))}, embedding {facts['embedding']} values",
+        f"input {spec.words}, embedding {facts['embedding']} values",
         f"a value v enters as (v - mean) * scale: mean {_each(spec.mean)}; scale {_each(spec.scale)}"
         + ("; images are turned by 180 degrees" if spec.rotated else ""),
         f"MACs per image: {format_count(facts['macs'])} forward,"

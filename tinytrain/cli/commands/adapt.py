@@ -117,7 +117,7 @@ def run(arguments) -> None:
         result = {**result, "advice": planner.advice(report.scores)}
     print_result(result, _text(arguments, result, written), arguments.json)
     if not kept:
-        raise _withheld(report.guard)
+        raise _withheld(report.guard, words)
 
 
 def _renderer(path: str | None):
@@ -218,12 +218,11 @@ def _notices(arguments, warnings: list[str], written, kept: bool) -> None:
         say("no delta was written; give --out FILE to keep it")
 
 
-def _withheld(guard) -> AdaptationRefusedError:
+def _withheld(guard, words) -> AdaptationRefusedError:
     """The error for an adaptation that was not kept, whether or not a delta was asked for."""
     reason = min(guard.reasons, key=lambda reason: reason.code == "diverged")  # by itself it refuses nothing
     remedy = "check the suspects" if guard.suspects else "check the images and the backbone"
     if reason.code != "not-finite":
         remedy += ", or keep the adaptation with --force"
-    return AdaptationRefusedError(
-        reason.code, f"{reason.text}; the old weights are kept and no delta was written; {remedy}"
-    )
+    text = f"{reason.text}; the old weights are kept and no delta was written; {remedy}"
+    return AdaptationRefusedError(reason.code, words(text))

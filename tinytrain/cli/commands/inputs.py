@@ -33,7 +33,7 @@ class Input:
     @cached_property
     def content(self) -> str | bytes:
         """What decoders take: the path, or the bytes of standard input. Raises InputError."""
-        return read_stdin() if self.path == STDIN else self.path
+        return read_stdin(self.kind) if self.path == STDIN else self.path
 
     def check(self) -> None:
         """Raise InputError if the image is missing or its header is broken."""
@@ -152,17 +152,17 @@ def files_below(folder: str, skipped: list, kind) -> Iterator[str]:
             skipped.append(Skipped(printable(path), why, "other-kind"))
 
 
-def read_stdin() -> bytes:
-    """An image from standard input. Raises InputError ``file-missing`` or ``image-too-large``."""
+def read_stdin(kind) -> bytes:
+    """A file of `kind` from standard input. Raises InputError ``file-missing`` or ``image-too-large``."""
     if sys.stdin is None or sys.stdin.isatty():
-        raise InputError("file-missing", "- is standard input, which is a terminal; send an image to it")
+        text = "- is standard input, which is a terminal; send an image to it"
+        raise InputError("file-missing", kind.words(text))
     data = sys.stdin.buffer.read(MAX_STDIN + 1)
     if not data:
-        raise InputError("file-missing", "standard input gave 0 bytes; send an image to it")
+        raise InputError("file-missing", kind.words("standard input gave 0 bytes; send an image to it"))
     if len(data) > MAX_STDIN:
-        raise InputError(
-            "image-too-large", f"standard input gave more than {MAX_STDIN:,} bytes; send one image"
-        )
+        text = f"standard input gave more than {MAX_STDIN:,} bytes; send one image"
+        raise InputError("image-too-large", kind.words(text))
     return data
 
 
