@@ -10,6 +10,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.progress import OnProgress, silent
 from tinytrain.episode import Input, spec_of
 from tinytrain.episode.episode import read_decoded
+from tinytrain.episode.kinds import kind_of
 
 HELD_BYTES = 64_000_000  # limit of decoded images in memory; above it they are decoded again when needed
 
@@ -38,6 +39,6 @@ def hold(images, given: Input, progress: OnProgress = silent) -> tuple[object, d
             good.append(i)
             if keep:
                 decoded.append(image)
-        progress("images", i + 1, len(images), None)
+        progress(kind_of(images.kind).plural, i + 1, len(images), None)
     held = images.take(good)
     return replace(held, read=partial(read_decoded, decoded)) if keep else held, broken

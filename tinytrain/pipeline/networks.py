@@ -18,6 +18,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.base.statistics import NORMAL
 from tinytrain.episode.episode import Images
+from tinytrain.episode.kinds import kind_of
 from tinytrain.heads.head import unit
 from tinytrain.heads.side_by_side import JointLda
 from tinytrain.kernels.blas import one_thread
@@ -192,14 +193,14 @@ def embed(network: Network, images: Images, device: Device) -> np.ndarray:
     def work(embedder: Embedder, chosen: np.ndarray) -> None:
         out[chosen] = embedder.embed(images.take(chosen))
 
-    workers = Workers(hands - 1)
+    workers, many = Workers(hands - 1), kind_of(images.kind).plural
     try:
         with one_thread():
             for first in range(0, len(images), ROUND * hands):
                 chosen = np.arange(first, min(first + ROUND * hands, len(images)))
                 parts = np.array_split(chosen, hands)
                 workers.run([partial(work, *pair) for pair in zip(embedders, parts, strict=True)])
-                device.progress("images compared", int(chosen[-1]) + 1, len(images), None)
+                device.progress(f"{many} compared", int(chosen[-1]) + 1, len(images), None)
     finally:
         workers.close()
     return out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-6)

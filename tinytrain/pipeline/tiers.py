@@ -28,8 +28,8 @@ def least_arena(network: Network, policy: Policy, task: TaskShape) -> int | None
 def fitting_tiers(other: Network, policy: Policy, task: TaskShape, memory: int) -> Iterator[tuple[str, int]]:
     """Tiers, largest first, that work in `memory` bytes, with the bytes that they need.
 
-    Only networks on this machine for the kind of input of `other` can be asked, and not that itself. Two side by
-    side need more than each of them.
+    Only networks on this machine can be asked, for inputs of the kind of `other`, and not that itself. Two
+    side by side need more than each of them.
     """
     for tier in reversed(TIERS):
         row = named(tier)

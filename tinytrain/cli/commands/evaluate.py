@@ -79,7 +79,7 @@ def run(arguments) -> None:
                 else:
                     how = (verdict.confidence, verdict.state, verdict.score, verdict.threshold)
                     answers.append(Answer(name, true, verdict.label, *how))
-            progress("images", done, len(labelled) + len(strangers), None)
+            progress(kind.plural, done, len(labelled) + len(strangers), None)
     warnings = [*map(kind.words, skipped_lines(skipped) + duplicate_lines(duplicates))]
     say(*warnings)
     if text := named_anyway(delta.head):

@@ -85,7 +85,7 @@ def run(arguments) -> int:
                 progress.clear()
                 print_line(lines.of(row, arguments))
             if arguments.json or not sys.stdout.isatty():  # otherwise the lines show the progress
-                progress("images", done, done + 1 if endless else len(names), None)
+                progress(kind.plural, done, done + 1 if endless else len(names), None)
     say(*map(kind.words, skipped_lines(skipped)))
     if text := named_anyway(delta.head):
         say(kind.words(text))
