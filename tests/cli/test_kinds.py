@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from cases import each
 from commandline import tt
-from toyfiles import write_images
+from toyfiles import bare, write_images
 from toynets import toy
 from watching import CLASSES
 
@@ -26,6 +26,9 @@ from tinytrain.episode.kinds import KINDS, register
 from tinytrain.episode.sources import images_of
 from tinytrain.network.file import load_network, save_network
 from tinytrain.network.input_spec import InputSpec
+from tinytrain.network.network import quantised
+from tinytrain.runtime.calibrate import calibrated_network
+from tinytrain.runtime.embedder import Embedder
 
 LENGTH, AXES = 24, 6
 ROWS = (
@@ -43,13 +46,13 @@ USAGE = ("it takes float32 values", "--command gives images", "kind motion")
 
 
 class Shifted:
-    """A window that begins later, and loud or quiet."""
+    """A window that begins later, and less loud."""
 
     def __init__(self, steps: int, gain: float):
         self.steps, self.gain = steps, np.float32(gain)
 
     def apply(self, y, x, kernels):
-        np.multiply(np.roll(x, self.steps, axis=0), self.gain, out=y)
+        np.copyto(y, np.roll(x, self.steps, axis=0) * self.gain, casting="unsafe")
 
 
 class Windows(Kind):
@@ -62,7 +65,7 @@ class Windows(Kind):
         return rows[:: dict(spec.parameters)["step"]][: spec.shape[0], None]
 
     def augment(self, rng, spec, may_flip, ranges=None):
-        return Shifted(int(rng.integers(-3, 4)), rng.uniform(0.8, 1.25))
+        return Shifted(int(rng.integers(-3, 4)), rng.uniform(0.6, 1))
 
 
 def spec_of(step=1, dtype="float32"):
@@ -202,6 +205,39 @@ def test_one_seed_gives_the_same_bytes_and_views_are_changed_by_the_kind(made, m
     assert same(first, again)
     monkeypatch.setattr(Windows, "augment", lambda *_: None)
     assert not same(first, adapted())
+
+
+def test_uint8_items_of_any_channels_are_trained_in_int8_and_changed_by_the_kind(monkeypatch):
+    network = quantised(toy(ROWS, spec=InputSpec((LENGTH, 1, AXES), "uint8", 127.5, 0.02, kind="motion")))
+    bytes_of = lambda label, n: np.clip(128 + 50 * window(label, n), 0, 255).astype(np.uint8)[:, None]  # noqa: E731
+    items = [bytes_of(label, number) for label in range(3) for number in range(4)]
+    support = images_of(items, np.repeat(np.arange(3), 4), kind="motion")
+    network = calibrated_network(network, support)
+    plain, codes = (Embedder(network, precision=p).embed(support) for p in ("float32", "int8"))
+    assert np.abs(plain - codes).mean() < 0.1 * plain.std()
+    episode, budget = Episode(support, support.take([]), CLASSES), tinytrain.Budget(200_000, precision="int8")
+    adapted = lambda: bare(tinytrain.adapt(network, episode, budget, "last_layer", force=True))  # noqa: E731
+    first, drawn = adapted(), []
+    assert first == adapted()
+    monkeypatch.setattr(Windows, "augment", lambda *given: drawn.append(given))
+    assert first != adapted() and drawn
+
+
+def test_an_exported_model_takes_what_the_network_takes(made, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    tinytrain.export(made.delta, tmp_path / "m.onnx", made.root / "net.safetensors")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    given = session.get_inputs()[0]
+    facts = json.loads(session.get_modelmeta().custom_metadata_map["tinytrain.image"])
+    assert (given.type, given.shape[1:]) == ("tensor(float)", [LENGTH, 1, AXES])
+    assert {k: facts[k] for k in ("kind", "step", "channels")} == {
+        "kind": "motion",
+        "step": 1,
+        "channels": AXES,
+    }
+    items = np.stack([window(1, n)[:, None] for n in range(3)])
+    want = tinytrain.Predictor(delta=made.delta).probabilities(items)
+    np.testing.assert_allclose(session.run(None, {given.name: items})[0], want, atol=1e-5)
 
 
 def test_a_delta_refuses_a_network_that_reads_otherwise_and_each_kind_the_files_of_another(made, tmp_path):

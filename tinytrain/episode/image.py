@@ -15,7 +15,7 @@ from tinytrain.network.input_spec import IMAGE, InputSpec
 
 
 class ImageKind(Kind):
-    """Images. What `Images.read` is asked for is the size alone, and so are `read` and `item`."""
+    """Images, which are asked for by their size alone."""
 
     name, suffixes = IMAGE, SUFFIXES
     given = "a path, the bytes of an image file, a PIL image or a uint8 array (rows, columns, 3) in RGB order"
@@ -27,18 +27,18 @@ class ImageKind(Kind):
         suffix = os.path.splitext(os.fspath(path))[1].lower()
         return others.SUFFIXES.get(suffix) or super().why_not(path)
 
-    def read(self, source: str | os.PathLike | bytes, size: Size, name: str | None = None) -> np.ndarray:
-        return load_image(source, size, name)
+    def read(self, source: str | os.PathLike | bytes, asked: Size, name: str | None = None) -> np.ndarray:
+        return load_image(source, asked, name)
 
     def check(self, source: str | os.PathLike | bytes) -> None:
         check_image(source)
 
-    def item(self, value, size: Size, name: str) -> np.ndarray:
+    def item(self, value, asked: Size, name: str) -> np.ndarray:
         if isinstance(value, np.ndarray):
-            return fit(value, size)
+            return fit(value, asked)
         if _is_pil(value):
-            return convert(value, size, name)
-        return super().item(value, size, name)
+            return convert(value, asked, name)
+        return super().item(value, asked, name)
 
     def is_single(self, value: np.ndarray) -> bool:
         """An array of 2 axes is a grey image; one of 3 axes is an image if the last has 1 or 3 channels."""

@@ -16,7 +16,7 @@ from tinytrain.episode.decode import named_errors, regular_file
 from tinytrain.network.input_spec import InputSpec
 
 MOST_BYTES = 2**26  # of a file, unless a kind has limits of its own
-EMPTY = InputError("image-unreadable", "has 0 bytes; copy or download it again")
+EMPTY = "has 0 bytes; copy or download it again"
 # Not a part of a path or a name: those stand in quotes, or have a slash or a dot.
 WORDS = re.compile(r"(?<![\w/.'\"-])(?:(an )?image(s?)|(photograph))(?![\w/'\"-]|\.\w)(  +)?", re.IGNORECASE)
 
@@ -70,14 +70,16 @@ class Kind(ABC):
         suffix = os.path.splitext(os.fspath(path))[1].lower()
         return f"is no {self.noun} by its name ({suffix or 'no suffix'})"
 
-    def read(self, source: str | os.PathLike | bytes, spec: InputSpec, name: str | None = None) -> np.ndarray:
+    def read(
+        self, source: str | os.PathLike | bytes, asked: InputSpec, name: str | None = None
+    ) -> np.ndarray:
         """The item in a file, or in the bytes of one; `name` is that in messages. Raises InputError."""
         with named_errors(source, name):
             content = source if isinstance(source, bytes) else _content(source)
             if not content:
-                raise EMPTY
-            item = np.asarray(self.decode(content, spec))
-            if wrong := _wrong(item, spec):
+                raise InputError("image-unreadable", EMPTY)
+            item = np.asarray(self.decode(content, asked))
+            if wrong := _wrong(item, asked):
                 raise InputError("image-unreadable", wrong)
             return item
 
@@ -85,13 +87,13 @@ class Kind(ABC):
         """Raise InputError for a file that clearly cannot be read. What passes may fail in `read`."""
         with named_errors(source, None):
             if not (source if isinstance(source, bytes) else _content(source, 1)):
-                raise EMPTY
+                raise InputError("image-unreadable", EMPTY)
 
-    def item(self, value, spec: InputSpec, name: str) -> np.ndarray:
+    def item(self, value, asked: InputSpec, name: str) -> np.ndarray:
         """What a program gave, see `given`, as an item; `name` is that in messages. Raises InputError."""
         if isinstance(value, np.ndarray):
-            return self.checked(value, spec, name)
-        return self.read(bytes(value) if isinstance(value, bytearray) else value, spec, name)
+            return self.checked(value, asked, name)
+        return self.read(bytes(value) if isinstance(value, bytearray) else value, asked, name)
 
     def is_single(self, value: np.ndarray) -> bool:
         """Whether an array is one item, not a list of items. Raises InputError if it could be either."""
@@ -101,8 +103,8 @@ class Kind(ABC):
         """Whether a program may give this for an item; arrays are looked at more closely by `item`."""
         return isinstance(value, bytes | bytearray | np.ndarray)
 
-    def asked(self, spec: InputSpec):
-        """What `Images.read` is asked for."""
+    def asked(self, spec: InputSpec) -> InputSpec:
+        """What `Images.read`, `read` and `item` are asked for."""
         return spec
 
     def checked(self, item: np.ndarray, spec: InputSpec, name: str) -> np.ndarray:
