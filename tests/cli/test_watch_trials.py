@@ -14,6 +14,8 @@ from tinytrain.base.events import Cancellable, Progress
 from tinytrain.cli.commands import watch
 from tinytrain.delta.classes import forget
 from tinytrain.delta.file import encode_delta, load_delta
+from tinytrain.episode.kinds import IMAGES
+from tinytrain.pipeline.toy import toy_network
 from tinytrain.store import Store
 from tinytrain.stream import readapt
 from tinytrain.stream import session as sessions
@@ -48,7 +50,7 @@ def test_a_command_that_adapts_to_the_kept_images_is_proposed_and_works(made, pl
 
 def test_the_command_prints_no_progress_of_adapting_again(capsys):
     for json in (False, True):
-        watch.Printer(SimpleNamespace(json=json, verbose=False))(Progress("training", 1, 50, 0.5))
+        watch.Printer(SimpleNamespace(json=json, verbose=False), IMAGES)(Progress("training", 1, 50, 0.5))
     assert capsys.readouterr() == ("", "")
 
 
@@ -85,7 +87,7 @@ def test_what_was_trained_again_is_taken_unless_fewer_held_out_images_are_right(
     monkeypatch.setattr("tinytrain.pipeline.committee.adapt", lambda *_, **__: report)
     monkeypatch.setattr(readapt, "_accuracy", lambda *_: next(right))
     files = [(path, name) for name in CLASSES for path in photos(made, name)]
-    found, why = readapt.readapt(None, delta, files)
+    found, why = readapt.readapt(toy_network(), delta, files)
     assert (found is not None) == taken and why.startswith(f"{after:.0%} of 3 held-out images are right")
 
 

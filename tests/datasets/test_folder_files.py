@@ -17,6 +17,7 @@ from tinytrain.datasets.duplicates import duplicate, merged, same_files, same_pi
 from tinytrain.datasets.folder import folder_dataset, folder_episode
 from tinytrain.episode.episode import Images
 from tinytrain.episode.input_facts import Duplicate, Skipped, duplicate_lines, skipped_lines
+from tinytrain.episode.kinds import IMAGES
 
 
 def images(folder, count=3, start=0):
@@ -69,7 +70,7 @@ def test_a_bin_of_a_network_drive_is_no_class_and_is_said_once(tmp_path, name):
     assert (os.path.basename(skipped.file), skipped.kind) == (name, "bin")
     assert "a class needs another name" in skipped.reason
     found = []
-    assert not any(name in path for path in files_below(str(tmp_path), found)) and found == [skipped]
+    assert not any(name in path for path in files_below(str(tmp_path), found, IMAGES)) and found == [skipped]
 
 
 def test_a_folder_of_names_that_bins_have_says_what_classes_need(tmp_path):

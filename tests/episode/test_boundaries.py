@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tinytrain.episode import boundaries
 from tinytrain.episode.boundaries import CUT_OFF, DAMAGED, NOTHING, NoImageError, whole_end
-from tinytrain.stream import boundaries, splitter
+from tinytrain.stream import splitter
 from tinytrain.stream.splitter import Splitter
 
 THUMBNAIL = (8, 8)

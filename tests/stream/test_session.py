@@ -11,6 +11,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.events import Event, Failed, Note, Progress
 from tinytrain.drift import detector
 from tinytrain.drift.detector import STABLE
+from tinytrain.network.input_spec import InputSpec
 from tinytrain.store import JUDGED, Store
 from tinytrain.store.files import StoreFiles
 from tinytrain.stream import events, learner, readapt, watcher
@@ -34,7 +35,7 @@ class Embeddings:
     """In place of a network: the bytes of an image are its embedding."""
 
     def __init__(self, network, delta, backend="auto"):
-        self.network = network
+        self.network, self.input = network, InputSpec()
 
     def embed(self, given):
         if len(given[0]) != 4 * SIZE:
@@ -46,7 +47,7 @@ class Embeddings:
 def begin(tmp_path, monkeypatch):
     """A function that begins a session with `Settings`, in a store that goes on; and its events so far."""
     monkeypatch.setattr(watcher, "Predictor", Embeddings)
-    monkeypatch.setattr(watcher, "images_of", lambda given, names: given)
+    monkeypatch.setattr(watcher, "images_of", lambda given, names, kind: given)
     store = Store(tmp_path / "store", "numpy")
     store.commit(delta_of())
     store.confirm()
