@@ -1,7 +1,7 @@
 """A kernel by its name: machine code on disk is loaded without numba, which compiles what is not there.
 
-Every kernel has one kind of arguments; only a portable product has one for each layout of its matrices. More
-would stay in memory, because code is never freed.
+Every kernel has one kind of arguments; only a portable product has one for each layout of its matrices, and
+`unfold` one for each dtype of items. More would stay in memory, because code is never freed.
 """
 
 import functools
