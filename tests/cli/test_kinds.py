@@ -24,6 +24,7 @@ from tinytrain.episode.episode import Episode
 from tinytrain.episode.kind import Kind
 from tinytrain.episode.kinds import KINDS, register
 from tinytrain.episode.sources import images_of
+from tinytrain.network.committee import Committee
 from tinytrain.network.file import load_network, save_network
 from tinytrain.network.input_spec import InputSpec
 from tinytrain.network.network import quantised
@@ -134,11 +135,15 @@ def test_a_folder_is_adapted_to_and_everything_that_is_said_of_it_names_the_kind
     assert "Support windows" in shown and not re.search(r"\bimages?\b", shown, re.IGNORECASE)
     assert page.count("data:image/jpeg;base64,") >= 18
     delta = load_delta(made.delta)
-    assert delta.report["episode"]["kind"] == "motion" and {s.layer for s in delta.slices} >= {0}
+    assert delta.report["episode"]["kind"] == "motion" and 0 in {s.layer for s in delta.slices}
+    assert delta.report["memory"]["outside"]["support_images"] == 18 * LENGTH * AXES * 4
 
 
 def test_a_trained_network_predicts_files_folders_arrays_and_bytes(made, tmp_path):
+    (made.root / "more" / "note.txt").write_text("no window")
     said = tt_text("predict", made.delta, made.root / "more", "--json")
+    assert "note.txt: is no window by its name (.txt)" in said
+    (made.root / "more" / "note.txt").unlink()
     rows = json.loads(said[: said.rindex("}") + 1])["images"]
     right = [row["best_guess"] == os.path.basename(os.path.dirname(row["image"])) for row in rows]
     assert len(right) == 9 and np.mean(right) > 0.8
@@ -171,8 +176,11 @@ def test_a_folder_is_watched_and_what_is_corrected_is_kept_and_adapted_to(made, 
     words = ("--store", store, "--labels", labels, "--once", *made.backbone)
     said = tt_text("watch", made.delta, came, *words)
     assert "4 windows, 0 unreadable, 4 corrections learnt" in said and "image" not in said
+    watcher = tinytrain.Watcher(store, made.root / "net.safetensors")
+    watcher.observe("sent", (made.root / "more" / "ant" / "20.rows").read_bytes())
+    watcher.correct("sent", "dog")
     kept = sorted((store / "kept" / "dog").iterdir())
-    assert len(kept) == 4 and {path.suffix for path in kept} == {".rows"}
+    assert len(kept) == 5 and {path.suffix for path in kept} == {".rows"}
     assert "dog" in tt_text("predict", store, came / "0.rows", *made.backbone)
     write_windows(tmp_path / "all", range(4))
     os.rename(store / "kept" / "dog", tmp_path / "all" / "dog")
@@ -183,11 +191,12 @@ def test_a_folder_is_watched_and_what_is_corrected_is_kept_and_adapted_to(made, 
 
 def test_a_class_is_added_and_an_adaptation_goes_on_without_the_old_windows(made, tmp_path):
     write_windows(tmp_path / "new", range(5), ("elk", "fox"))
-    words = ("adapt", "--from", made.delta, "--add", tmp_path / "new", *made.backbone)
-    assert "10 windows" in tt_text(*words, "--out", tmp_path / "wide.safetensors")
     first, then = tmp_path / "replay.safetensors", tmp_path / "on.safetensors"
     options = (*made.backbone, "--budget", "300kB", "--force")
     tt_text("adapt", made.root / "walks", *options, "--replay", "4", "--out", first)
+    assert load_delta(first).views > 1  # added windows are seen in as many
+    words = ("adapt", "--from", first, "--add", tmp_path / "new", *made.backbone)
+    assert "10 windows" in tt_text(*words, "--out", tmp_path / "wide.safetensors")
     tt_text("adapt", "--from", first, tmp_path / "new", *options, "--out", then)
     assert load_delta(then).class_names == (*CLASSES, "elk", "fox")
 
@@ -256,6 +265,10 @@ def test_a_delta_refuses_a_network_that_reads_otherwise_and_each_kind_the_files_
         (("adapt", walks, "--backbone", "auto"), "file-kind: ant/"),
         (("adapt", tmp_path / "photos", *made.backbone), "are images, and windows are needed"),
         (("eval", made.delta, tmp_path / "photos"), "are images, and windows are needed"),
+        (
+            ("adapt", "--from", made.delta, "--add", tmp_path / "photos", "--out", tmp_path / "x"),
+            "are images",
+        ),
         (("adapt", tmp_path / "both", *made.backbone), "has windows, such as"),
         (("adapt", walks, *made.backbone, "--precision", "int8"), "it takes float32 values"),
         (("watch", made.delta, "--command", "true"), "--command gives images"),
@@ -285,6 +298,13 @@ def test_what_is_no_window_is_refused_in_one_line(given, text, made):
     with pytest.raises(InputError) as caught:
         tinytrain.Predictor(delta=made.delta)(given)
     assert text in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_networks_that_read_otherwise_do_not_sit_side_by_side():
+    first, other = (toy(ROWS, seed=seed, spec=spec_of(step)) for seed, step in ((0, 1), (1, 2)))
+    Committee((first, toy(ROWS, seed=1, spec=spec_of())))
+    with pytest.raises(InputError, match=r"different inputs: .*step 1.* and .*step 2"):
+        Committee((first, other))
 
 
 def test_a_network_for_an_unknown_kind_is_refused_in_one_line(made, tmp_path):
