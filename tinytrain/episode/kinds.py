@@ -13,10 +13,13 @@ IMAGES = ImageKind()
 
 
 def register(kind: Kind) -> Kind:
-    """Make `kind` known. If several own a file, it is of the one that was registered last."""
+    """Make `kind` known. If several own a file, it is of the one that was registered last.
+
+    `file_kinds` knows images by itself, also by their content.
+    """
     KINDS[kind.name] = kind
-    if kind is not IMAGES:  # `file_kinds` knows images by their content as well
-        file_kinds.add_input(kind.noun, kind.plural, kind.suffixes)
+    if own := tuple(suffix for suffix in kind.suffixes if suffix not in IMAGES.suffixes):
+        file_kinds.add_input(kind.noun, kind.plural, own)
     return kind
 
 
