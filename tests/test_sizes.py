@@ -19,10 +19,9 @@ ROWS_OF_FILES = {
     "OptimizerSettings": 12,
     "MetaRecipe": 14,
     "PretrainRecipe": 18,
-    "CovarianceHead": 11,
-    "LdaHead": 11,
     "OselmAeHead": 11,
     "RceHead": 12,
+    "ScatterHead": 12,
 }
 # The parameters of `tinytrain.adapt` are options of the command line, most of which nobody gives.
 OPTIONS = {

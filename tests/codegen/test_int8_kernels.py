@@ -256,6 +256,20 @@ def test_training_starts_from_the_named_weights_in_flash(c):
             assert found.tolist() == turned[np.ix_(inputs if named else range(9), columns)].tolist()
 
 
+def test_sums_in_whole_numbers_are_those_of_the_oracle(c):
+    r = rng("whole numbers")
+    rows, labels = r.standard_normal((30, 9)).astype("f") / 3, r.integers(0, 2, 30, np.int32)
+    rows[0, :3] = np.nan, np.inf, -3
+    found, want = np.zeros((2, 45), np.int32)
+    c.tt_add_products(at(found), at(rows), 30, 9)
+    triangles.add_products(want, rows)
+    sums, expected = np.zeros((2, 2, 9), np.int32)
+    for row, label in zip(rows, labels, strict=True):
+        c.tt_add_rounded(at(sums[label]), at(row), 9)
+    triangles.add_rounded(expected, rows, labels)
+    assert found.tolist() == want.tolist() and sums.tolist() == expected.tolist()
+
+
 def test_packed_factors_solve_as_the_oracle_does(c):
     r = rng("packed")
     rows = r.standard_normal((30, 9)).astype("f")

@@ -62,7 +62,7 @@ def test_a_delta_survives_the_file_bit_for_bit(delta, tmp_path):
     ]
     for ours, theirs in zip(delta.slices, again.slices, strict=True):
         assert same(ours.channels, theirs.channels) and same(ours.values, theirs.values)
-    for name in ("weights", "offsets", "means", "counts", "factor"):
+    for name in ("weights", "offsets", "counts", "sums", "products"):
         assert same(getattr(delta.head, name), getattr(again.head, name)), name
     for name in ("kind", "temperature", "left_out"):
         assert getattr(delta.head, name) == getattr(again.head, name)
@@ -241,8 +241,8 @@ DAMAGES = {
     "no views": (damage_json("head", views=0), HEAD),
     "views that are no count": (damage_json("head", views=True), HEAD),
     "one more fact": (damage_json("head", colour="red"), "the head must have exactly"),
-    "no means": (lambda t, m: t.pop("head.means"), "tensor head.means is missing"),
-    "no factor": (lambda t, m: t.pop("head.factor"), "tensor head.factor is missing"),
+    "no sums": (lambda t, m: t.pop("head.sums"), "tensor head.sums is missing"),
+    "no products": (lambda t, m: t.pop("head.products"), "tensor head.products is missing"),
     "channels without values": (
         lambda t, m: t.pop("6.weight.values"),
         "6.weight must have channels and values",
@@ -259,11 +259,15 @@ DAMAGES = {
         damage_tensor("6.weight.values", lambda a: put(a, (0, 0), np.nan)),
         "^delta-not-finite: ",
     ),
-    "infinity in a mean": (
-        damage_tensor("head.means", lambda a: put(a, (0, 0), np.inf)),
+    "infinity in a weight of the head": (
+        damage_tensor("head.weights", lambda a: put(a, (0, 0), np.inf)),
         "^delta-not-finite: ",
     ),
-    "means in a row": (damage_tensor("head.means", lambda a: a.reshape(-1)), "head.means is float32"),
+    "sums in a row": (damage_tensor("head.sums", lambda a: a.reshape(-1)), "head.sums is int32"),
+    "sums of more than there are": (
+        damage_tensor("head.sums", lambda a: put(a, (0, 0), 2**31 - 1)),
+        "head.sums and head.products must be those",
+    ),
     "counts as floats": (
         damage_tensor("head.counts", lambda a: a.astype(np.float32)),
         "head.counts is float32",
@@ -272,10 +276,14 @@ DAMAGES = {
         damage_tensor("head.counts", lambda a: put(a, 0, 0)),
         "class counts must be at least 1",
     ),
-    "a factor too short": (damage_tensor("head.factor", lambda a: a[:-1]), "head.factor is float32"),
-    "a factor that is not definite": (
-        damage_tensor("head.factor", lambda a: put(a, 2, -1)),
-        "the diagonal of head.factor",
+    "a product too few": (damage_tensor("head.products", lambda a: a[:-1]), "head.products is int32"),
+    "products as floats": (
+        damage_tensor("head.products", lambda a: a.astype(np.float32)),
+        "head.sums is int32 .* must be int64",
+    ),
+    "products that are no squares": (
+        damage_tensor("head.products", lambda a: put(a, 2, -1)),
+        "the diagonal of head.products",
     ),
     "falling channels": (damage_tensor("6.weight.channels", lambda a: a[::-1].copy()), RISE),
     "a channel twice": (damage_tensor("6.weight.channels", lambda a: put(a, 1, a[0])), RISE),

@@ -8,7 +8,7 @@ from tinytrain import kernels
 from tinytrain.heads import cosine, scatter_head
 from tinytrain.heads.calibration import LEAD_FRACTION, TEMPERATURES, softmax
 from tinytrain.heads.head import Support
-from tinytrain.heads.lda import RIDGE, excess_of_means
+from tinytrain.heads.lda import RIDGE, Factored
 from tinytrain.heads.registry import HEADS
 from tinytrain.heads.triangle import Triangle
 
@@ -123,8 +123,9 @@ def test_a_class_of_one_image_is_answered_as_often_as_classes_of_ten():
 
 @BACKENDS
 def test_images_that_are_all_alike_leave_nothing_to_correct(backend):
-    factor = np.sqrt(np.float32(RIDGE)) * np.eye(SIZE, dtype="f")
-    assert excess_of_means(Triangle(kernels.load(backend), factor), 0.7) == pytest.approx(0, abs=1e-4)
+    factor = np.sqrt(np.float32(RIDGE)) * np.eye(SIZE, dtype="f")[np.tril_indices(SIZE)]
+    found = Factored(Triangle(kernels.load(backend), factor), 0.7, RIDGE)
+    assert found.excess == pytest.approx(0, abs=1e-4)
 
 
 def left_out_logits(kind):
@@ -156,12 +157,12 @@ def test_what_is_left_out_leaves_the_logit_of_a_class_with_one_image_less(kind, 
 
     true = module.calibrated
 
-    def calibrated(head, support, own_logit, **unseen):
+    def calibrated(head, its_means, support, own_logit, **unseen):
         for e, label in zip(unit(embeddings()), LABELS, strict=True):
             if SHOTS[label] > 1:
                 others = (means(unit(embeddings()), LABELS)[label] * SHOTS[label] - e) / (SHOTS[label] - 1)
                 found.append(own_logit(others, e, SHOTS[label] - 1))
-        return true(head, support, own_logit, **unseen)
+        return true(head, its_means, support, own_logit, **unseen)
 
     monkeypatch.setattr(module, "calibrated", calibrated)
     fitted(kind, backend=backend)
@@ -228,7 +229,7 @@ def test_probabilities_are_a_softmax_at_the_fitted_temperature():
     x, zero = embeddings(), np.zeros(WAY, "f")
     weights = np.random.default_rng(1).standard_normal((WAY, SIZE)).astype("f")
     warm, cold = (
-        cosine.CosineHead(cosine.METHOD, weights, zero, weights, zero, temperature=t) for t in (1.0, 0.1)
+        cosine.CosineHead(cosine.METHOD, weights, zero, zero, weights, temperature=t) for t in (1.0, 0.1)
     )
     np.testing.assert_allclose(warm.probabilities(x).sum(axis=1), 1, rtol=1e-6)
     np.testing.assert_allclose(warm.probabilities(x), softmax(warm.logits(x)))

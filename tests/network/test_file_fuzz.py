@@ -108,11 +108,11 @@ def make_delta() -> Delta:
         Slice(1, "weight", np.array([0, 1], np.int32), rows),
         Slice(1, "bias", np.array([1], np.int32), np.ones(1, np.float32)),
     )
-    factor = np.array([1, 0.5, 2], np.float32)
-    counts = np.array([3, 4], np.int32)
-    head = lda.LdaHead(
-        lda.METHOD, rows, rows[0], rows, counts, factor=factor, temperature=9.5, left_out=0.25, views=3
-    )
+    counts, sums = np.array([3, 4], np.int32), np.arange(4, dtype=np.int32).reshape(2, 2)
+    head = lda.METHOD.head(
+        lda.METHOD, rows, rows[0], counts, sums, np.array([3, -1, 5], np.int32),
+        temperature=9.5, left_out=0.25, views=3,
+    )  # fmt: skip
     report = {"policy": "test", "losses": [1.5, 0.5]}
     codes, ranges = np.arange(16, dtype=np.uint8).reshape(2, 2, 2, 2), np.ones((2, 2), np.float32)
     replay = Replay(1, codes, ranges, np.array([0, 1], np.int32))

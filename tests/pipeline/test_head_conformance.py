@@ -9,9 +9,9 @@ from cases import each, quick
 
 from tinytrain.heads.cosine import Cosine, CosineHead
 from tinytrain.heads.head import ANSWERING, FITTING, UNKNOWN, HeadBuffer, HeadVerdict
-from tinytrain.heads.lda import Factored, Lda, LdaHead
+from tinytrain.heads.lda import Lda
 from tinytrain.heads.registry import HEADS, find_head
-from tinytrain.heads.triangle import Triangle, unpacked
+from tinytrain.heads.scatter_head import ScatterHead
 from tinytrain.pipeline.conformance import ConformanceError
 from tinytrain.pipeline.head_conformance import ANY_ORDER, INCREMENTAL, KEEPS_CLASSES, check_head
 
@@ -32,10 +32,10 @@ def test_every_registered_head_keeps_its_promises(name, backend):
 
 
 def test_bytes_of_a_delta_are_known_before_anything_is_fitted():
-    """Weights and means, an offset and a count for each class; LDA with half a square matrix besides."""
-    linear = 2 * 4 * 200 * 8 + 8 * 200
-    assert check_head(HEADS["cosine"]).nbytes[200, 8] == linear
-    assert check_head(HEADS["lda"]).nbytes[200, 8] == linear + 4 * 8 * 9 // 2
+    """Weights and means, an offset and a count for each class; LDA has sums, and those of a triangle."""
+    weights, more = 4 * 200 * 8, 8 * 200
+    assert check_head(HEADS["cosine"]).nbytes[200, 8] == 2 * weights + more
+    assert check_head(HEADS["lda"]).nbytes[200, 8] == 3 * weights + more + 8 * 8 * 9 // 2
 
 
 class Broken(Cosine):
@@ -174,15 +174,15 @@ class Forgetful(Broken):
 
 
 @dataclass(frozen=True, eq=False)
-class FrozenHead(LdaHead):
+class FrozenHead(ScatterHead):
     """The covariance of the first images is not that of all."""
 
     def update(self, kernels, embeddings, labels):
-        factor = self.factor.copy()
+        before = self.moments
         super().update(kernels, embeddings, labels)
-        self.factor[:] = factor
-        solver = Factored(Triangle(kernels, unpacked(factor)), self.method.shrinkage)
-        self.method.weigh(self, solver, self.counts / self.views)
+        self.products[:] = self.method.shrunk(before, self)
+        scatter = np.empty(self.products.shape, np.float32)
+        self.method.follow(kernels, self, self.means, scatter, self.counts / self.views)
 
 
 class Premature(Lda):

@@ -17,7 +17,7 @@ from tinytrain.runtime.predict import Predictor
 
 def embeddings(network, images) -> np.ndarray:
     nothing, none = np.zeros((2, network.embedding_size), "f"), np.zeros(2, "f")
-    head = cosine.CosineHead(cosine.METHOD, nothing, none, nothing, np.ones(2, np.int32))
+    head = cosine.CosineHead(cosine.METHOD, nothing, none, np.ones(2, np.int32), nothing)
     delta = Delta(network.digest, network.name, (), head, ("a", "b"), {})
     names = tuple(map(str, range(len(images))))
     given = Images(np.zeros(len(images), np.int32), names, lambda i, size: images[i])

@@ -27,7 +27,7 @@ def untrained(network, images=None, way=3) -> Delta:
     """A delta that changes nothing, whose head tells the first images apart, around the mean of all."""
     images = colourful(network.input.shape, 20) if images is None else images
     zeros, counts = np.zeros((way, network.embedding_size), "f"), np.ones(way, np.int32)
-    head = cosine.CosineHead(cosine.METHOD, zeros, np.zeros(way, "f"), zeros, counts)
+    head = cosine.CosineHead(cosine.METHOD, zeros, np.zeros(way, "f"), counts, zeros)
     members = tuple(Changes(n.digest, n.name, ()) for n in getattr(network, "members", ()))
     names = tuple(f"class {k}" for k in range(way))
     delta = Delta(network.digest, network.name, (), head, names, {}, members=members)

@@ -342,6 +342,22 @@ def add_outer_packed(r):
     return Output(_triangle(r, d)), r.standard_normal((n, d)).astype(np.float32), np.float32(-0.5)
 
 
+def _embeddings(r, n: int, d: int) -> np.ndarray:
+    x = r.standard_normal((n, d))
+    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
+
+
+def add_products(r):
+    n, d = sizes(r, 9, 24)
+    return Output(r.integers(-1000, 1000, d * (d + 1) // 2, np.int32)), _embeddings(r, n, d)
+
+
+def add_rounded(r):
+    n, d = sizes(r, 9, 24)
+    labels = r.integers(0, 3, n, np.int32)
+    return Output(r.integers(-1000, 1000, (3, d), np.int32)), _embeddings(r, n, d), labels
+
+
 def cholesky_packed(r):
     (d,) = sizes(r, 24)
     return (Output(_triangle(r, d)),)
@@ -360,8 +376,8 @@ def inverse_diagonal_packed(r):
 INT8_CASES = {
     function.__name__: function
     for function in (
-        adam_step, add_codes, add_fisher_columns, add_outer_packed, cholesky_packed, cholesky_solve_packed,
-        copy_codes, depthwise_codes, gather_some, grad_input_columns,
+        adam_step, add_codes, add_fisher_columns, add_outer_packed, add_products, add_rounded,
+        cholesky_packed, cholesky_solve_packed, copy_codes, depthwise_codes, gather_some, grad_input_columns,
         grad_input_rows, mask_columns,
         depthwise_grad_in_place, depthwise_grad_input_codes, depthwise_grad_weight_codes, fold_bias,
         gather_codes,

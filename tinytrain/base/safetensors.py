@@ -25,7 +25,8 @@ MAX_TENSORS = 4096
 MAX_RANK = 8
 MAX_ELEMENTS = 2**40
 MAX_DIGITS = 18
-DTYPES = {"F32": np.dtype("<f4"), "I32": np.dtype("<i4"), "I8": np.dtype("i1"), "U8": np.dtype("u1")}
+DTYPES = {"F32": np.dtype("<f4"), "I64": np.dtype("<i8"), "I32": np.dtype("<i4")}
+DTYPES |= {"I8": np.dtype("i1"), "U8": np.dtype("u1")}
 FIELDS = {"dtype", "shape", "data_offsets"}
 CHECKSUM, NO_CHECKSUM = "file_sha256", "0" * 64
 
@@ -35,7 +36,7 @@ def _damaged(problem: str) -> InputError:
 
 
 def encode(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
-    """Bytes of a file with `tensors` (float32, int32, int8 or uint8) and `metadata`.
+    """Bytes of a file with `tensors` (float32, int64, int32, int8 or uint8) and `metadata`.
 
     The order of the entries does not change the bytes. Raises ValueError for another dtype, and
     InputError if `decode` could not read the result, for example ``file-damaged``.

@@ -54,8 +54,10 @@ def c_delta_table(device: Device, class_names: tuple[str, ...]) -> Iterator[str]
     yield array("const float tt_temperatures", TEMPERATURES, "candidates")
     yield "const tt_part tt_delta_parts[TT_PARTS] = {"
     for name, dtype, extent, pointer, limit in parts:
-        size = DTYPES[dtype].itemsize
-        yield f"    {{{pointer}, {int(np.prod(extent))}, {limit}, {size}}}, {comment(name)}"
+        size, count = DTYPES[dtype].itemsize, int(np.prod(extent))
+        if dtype == "I32" and pointer != "NULL" and not limit:  # byte by byte: every sum is a finite number
+            size, count = 1, size * count
+        yield f"    {{{pointer}, {count}, {limit}, {size}}}, {comment(name)}"
     yield "};"
     yield ""
 

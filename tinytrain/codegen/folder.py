@@ -28,7 +28,7 @@ ONLY = {
         "kernels_int8.h", "kernels_int8_arithmetic.h", "kernels_int8_back.c", "kernels_int8_channels.c",
         "kernels_int8_cmsis.c", "kernels_int8_columns.c", "kernels_int8_depthwise.c",
         "kernels_int8_gradients.c", "kernels_int8_layers.c", "kernels_int8_products.c",
-        "kernels_int8_updates.c", "kernels_packed.c",
+        "kernels_int8_updates.c",
     ),
 }  # fmt: skip
 SOURCES = Path(__file__).parent / "c"

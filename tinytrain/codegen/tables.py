@@ -22,6 +22,7 @@ from tinytrain.guard.guard import (
     WORST_FRACTION,
 )
 from tinytrain.heads.calibration import TEMPERATURES
+from tinytrain.heads.lda import least_ridge
 from tinytrain.heads.out_of_distribution import LOST, SCALE, UNSURE
 from tinytrain.heads.registry import find_head
 from tinytrain.network.network import Network, frozen_bytes
@@ -158,8 +159,9 @@ def c_plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterat
     for name, value in (("ENERGY_SCALE", SCALE), ("LOST", LOST), ("UNSURE", UNSURE)):
         yield f"#define TT_{name} ({value!r}) {comment('of what tells images of no class')}"
     if hasattr(head, "shrinkage"):
-        few = "deviations" in device.head_arrays
+        few, least = "embeddings" in device.head_arrays, least_ridge(head.shrinkage, network.embedding_size)
         yield f"#define TT_SHRINKAGE {head.shrinkage} {comment('of the covariance of the head')}"
+        yield f"#define TT_LEAST_RIDGE {least!r}"
         yield f"#define TT_FEW {int(few)} {comment('1: fewer embeddings than half their numbers')}"
     at = 0
     for name, count in chosen:

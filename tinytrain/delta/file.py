@@ -158,6 +158,10 @@ def decode_delta(
     report = parse_json(metadata["report"], f"{source}: report", floats=True)
     if not isinstance(report, dict) or not _finite_json(report):
         raise damaged(f"{source}: the report must be an object of finite values")
+    own = {name: a for name, a in tensors.items() if name.startswith("head.")}
+    current = method.current({name.removeprefix("head."): a for name, a in own.items()})
+    tensors = {name: a for name, a in tensors.items() if name not in own}
+    tensors |= {f"head.{name}": a for name, a in current.items()}
     declared = _declared(method, tensors, len(classes))
     needed = {f"head.{b.name}" for b in declared}
     if missing := sorted(needed - tensors.keys()):

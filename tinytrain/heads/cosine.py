@@ -11,6 +11,12 @@ from tinytrain.kernels.rows import dot, multiply_rows
 
 @dataclass(frozen=True, eq=False)
 class CosineHead(LinearHead):
+    """`means` (way, d) are those of the classes."""
+
+    means: np.ndarray | None = None
+
+    KEPT = ("weights", "offsets", "means")
+
     def update(self, kernels, embeddings: np.ndarray, labels: np.ndarray) -> None:
         """New embeddings weigh as much as old ones; rows of other classes keep every bit."""
         changed, places = np.unique(labels, return_inverse=True)
@@ -45,7 +51,7 @@ class Cosine(HeadMethod):
         np.copyto(arrays["weights"], arrays["means"])
         arrays["offsets"].fill(0)
         kernels.normalize_rows(arrays["weights"])
-        return calibrated(uncalibrated(self, arrays, support), support, _own_logit)
+        return calibrated(uncalibrated(self, arrays, support), arrays["means"], support, _own_logit)
 
 
 def _own_logit(mean: np.ndarray, e: np.ndarray, images: float) -> float:

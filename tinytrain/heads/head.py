@@ -95,7 +95,6 @@ class HeadMethod(ABC):
     separate_classes = False  # in every tensor, the row of a class depends on its own embeddings alone
     least_classes = 2  # of a task; 1: the head can reject images although there is no second class
     limited = False  # all logits are low for an image that is like none of the classes: a limit rejects it
-    packs: str | None = None  # a buffer (d, d) that `fit` also takes as its lower triangle, packed row by row
     few_by: str | None = None  # a tensor with a row per embedding, which only the form for few of them has
 
     @abstractmethod
@@ -125,6 +124,13 @@ class HeadMethod(ABC):
         """The buffers that a delta stores; None: in the form for any number of embeddings."""
         form = self.buffers(way, size) if embeddings is None else self.buffers_for(way, size, embeddings)
         return tuple(b for b in form if b.lifetime != FITTING)
+
+    def current(self, found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The tensors of a head, by name, in a form of today, if an older delta has them in another.
+
+        What is in neither is left as it is: whoever reads it refuses it.
+        """
+        return found
 
     def tensors_like(self, way: int, size: int, found: Mapping[str, np.ndarray]) -> tuple[HeadBuffer, ...]:
         """The tensors of a head in the form that the arrays `found`, by name, have."""

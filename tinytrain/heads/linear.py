@@ -1,11 +1,12 @@
 """Heads that are a linear map of the embedding scaled to length 1: ``logits = weights @ e + offsets``.
 
-Their state is class means, each a running mean of unit embeddings, from which every method makes weights and
+Their state is class means of unit embeddings, or sums of these, from which every method makes weights and
 offsets of its own.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,11 +29,12 @@ from tinytrain.kernels.rows import divide_rows, dots
 MOST = 2**31 - 1  # largest count of a class; a later image weighs as much as one of so many
 
 
-def linear_buffers(way: int, size: int) -> tuple[HeadBuffer, ...]:
+def linear_buffers(way: int, size: int, means: str = UPDATING) -> tuple[HeadBuffer, ...]:
+    """Those of every linear head; `means` is the lifetime of class means."""
     return (
         HeadBuffer("weights", (way, size), ANSWERING),
         HeadBuffer("offsets", (way,), ANSWERING),
-        HeadBuffer("means", (way, size), UPDATING),
+        HeadBuffer("means", (way, size), means),
         HeadBuffer("counts", (way,), OUTSIDE, "int32"),
         HeadBuffer("class counts", (way,), FITTING),
     )
@@ -40,12 +42,18 @@ def linear_buffers(way: int, size: int) -> tuple[HeadBuffer, ...]:
 
 @dataclass(frozen=True, eq=False)
 class LinearHead(Head):
-    """`weights` (way, d), `offsets` (way,), and class `means` (way, d) of so many `counts` (way,)."""
+    """`weights` (way, d), `offsets` (way,), and how many embeddings each class has, `counts` (way,)."""
 
     weights: np.ndarray
     offsets: np.ndarray
-    means: np.ndarray | None
     counts: np.ndarray
+
+    KEPT: ClassVar = ("weights", "offsets")  # arrays of a fit that become fields of the head
+
+    @property
+    def images(self) -> np.ndarray:
+        """How many images stand behind each class, (way,)."""
+        return self.counts.astype(self.weights.dtype) / self.weights.dtype.type(self.views)
 
     def logits(self, embeddings: np.ndarray) -> np.ndarray:
         return unit(embeddings) @ self.weights.T + self.offsets
@@ -67,26 +75,26 @@ def uncalibrated(method: HeadMethod, arrays: dict[str, np.ndarray], support: Sup
     """The head in `arrays`, of which the means and ``class counts`` are known, before it is calibrated."""
     counts = arrays["class counts"].astype(np.int32)
     views = sum(counts.tolist()) // int(sum(support.images.tolist()))
-    names = ("weights", "offsets", "means", "deviations", "covariance")
-    tensors = {name: arrays[name] for name in names if name in arrays}
+    tensors = {name: arrays[name] for name in method.head.KEPT if name in arrays}
     return method.head(method, **tensors, counts=counts, views=views)
 
 
 def calibrated(
     head: LinearHead,
+    means: np.ndarray,
     support: Support,
     own_logit: Callable[[np.ndarray, np.ndarray, float], float] | None = None,
     leave_out: Callable[[np.ndarray, np.ndarray, int], None] | None = None,
     unseen: Callable[[np.ndarray, np.ndarray, int], np.ndarray] | None = None,
 ) -> LinearHead:
-    """`head`, calibrated by each clean image after it is taken out of its class mean.
+    """`head`, calibrated by each clean image after it is taken out of the mean of its class, one of `means`.
 
     ``own_logit(mean, e, images)`` is the logit of the unit embedding `e` for a class with that mean of so
     many images. All views of an image are assumed to have the embedding of the clean image. Where more than
     the own class follows, ``leave_out(logits, e, label)`` does it all. ``unseen(logits, e, label)`` returns
     what the limit is found from and `support` is told, if that is not what `leave_out` gives.
     """
-    images, means = support.images, head.means
+    images = support.images
 
     def logits_of(e):
         return dots(head.weights, e) + head.offsets

@@ -31,9 +31,9 @@ class Ridge(ScatterMethod):
     def few_factors(self, rows: np.ndarray) -> tuple[float, float]:
         return 1.0, self.alpha
 
-    def weigh(self, head: ScatterHead, solver, images: np.ndarray) -> None:
-        weights, whole = head.weights, mean_of_all(head.means, head.counts)
-        for row, mean, count in zip(weights, head.means, head.counts.tolist(), strict=True):
+    def weigh(self, head: ScatterHead, means: np.ndarray, solver, images: np.ndarray) -> None:
+        weights, whole = head.weights, mean_of_all(means, head.counts)
+        for row, mean, count in zip(weights, means, head.counts.tolist(), strict=True):
             np.subtract(mean, whole, out=row)
             row *= row.dtype.type(count)
         solver.solve(weights)
@@ -41,8 +41,8 @@ class Ridge(ScatterMethod):
             along = float(np.multiply(weights[k], whole, dtype=float).sum())
             head.offsets[k] = count / float(head.total) - along
 
-    def left_out(self, head: ScatterHead, support: Support, solver) -> dict:
-        whole, total = mean_of_all(head.means, head.counts), float(head.total)
+    def left_out(self, head: ScatterHead, means: np.ndarray, support: Support, solver) -> dict:
+        whole, total = mean_of_all(means, head.counts), float(head.total)
 
         def leave_out(logits, e, label):
             """Exact for the regression, by its leverage: Allen's PRESS."""

@@ -1,17 +1,18 @@
-"""Scatter of embeddings around means: streamed, as a Cholesky factor, or by the few embeddings it is made of.
+"""Scatter of embeddings around means: from their moments, or by the few embeddings it is made of.
 
-A scatter is (d, d) with the lower triangle alone in use, or that triangle packed (`heads.triangle`). Sums
-over n embeddings (n, n) say the same, and are fewer numbers if n is small: heads and deltas get smaller.
+A scatter is (d, d) with the lower triangle alone in use, or that triangle packed (`heads.triangle`). Products
+of n embeddings (n, n) say the same, and are fewer numbers if n is small: heads and deltas get smaller.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import numpy as np
 
 from tinytrain.heads.calibration import BLOCK
 from tinytrain.heads.head import Batch, Batches, Support
-from tinytrain.heads.linear import MOST, class_means
+from tinytrain.heads.linear import class_means
+from tinytrain.heads.moments import UNIT, on_grid
 from tinytrain.heads.triangle import Triangle, diagonal_of
 
 # What an embedding is measured against:
@@ -21,41 +22,41 @@ AROUND_ALL = "around all"  # the mean of all
 LEAST_LEFT = 0.02
 
 
-def scatter_around(kernels, scatter, means, counts, batches: Batches, form: str = WITHIN) -> Triangle:
-    """Write the `scatter` of the embeddings of `batches`, their class `means` (way, d) and `counts`."""
-    triangle = Triangle(kernels, scatter)
+def scatter_around(kernels, scatter, means, counts, batches: Batches) -> None:
+    """Write the `scatter` (d, d) of the embeddings of `batches`, class `means` (way, d) and `counts`."""
     scatter.fill(0)
 
     def outer_products() -> Iterator[Batch]:
         for embeddings, labels in batches():
-            triangle.add_outer(embeddings, 1)
+            kernels.add_outer(scatter, embeddings, scatter.dtype.type(1))
             yield embeddings, labels
 
     class_means(kernels, means, counts, outer_products())
+    for mean, count in zip(means, counts, strict=True):
+        kernels.add_outer(scatter, mean[None], -count)
+
+
+def scatter_of_sums(
+    kernels, products: np.ndarray, means: np.ndarray, counts: np.ndarray, scatter: np.ndarray, form: str
+) -> Triangle:
+    """The `scatter` (d * (d + 1) / 2,) of all embeddings of these `products`, class `means` and `counts`."""
+    np.copyto(scatter, products, casting="unsafe")
+    scatter *= scatter.dtype.type(1 / UNIT)
+    triangle = Triangle(kernels, scatter)
     if form == AROUND_ALL:
-        triangle.add_outer(mean_of_all(means, counts)[None], -counts.sum())
+        triangle.add_outer(mean_of_all(means, counts)[None], -sum(counts.tolist()))
     else:
-        for k in range(len(means)):
-            triangle.add_outer(means[k : k + 1], -counts[k])
+        for mean, count in zip(means, counts.tolist(), strict=True):
+            triangle.add_outer(mean[None], -count)
     return triangle
 
 
-def stream(kernels, scatter, means, counts, batch, form: str = WITHIN) -> None:
-    """Add `batch`, embeddings (n, d) with labels (n,), to a `scatter`, class `means` (way, d) and `counts`.
-
-    Welford, "Note on a method for calculating corrected sums of squares and products", Technometrics 4, 1962:
-    the result is that of all embeddings at once, whatever their order.
-    """
-    whole = mean_of_all(means, counts)
-    for embedding, label in zip(*batch, strict=True):
-        n, seen = int(counts[label]), int(counts.sum(dtype=np.int64))
-        before, mean = (seen, whole) if form == AROUND_ALL else (n, means[label])
-        deviation = embedding - mean
-        if before:
-            kernels.add_outer(scatter, deviation[None], means.dtype.type(before / (before + 1)))
-        means[label] += (embedding - means[label]) / (n + 1)
-        whole += (embedding - whole) / (seen + 1)
-        counts[label] = min(n + 1, MOST)
+def add_moments(kernels, products: np.ndarray, sums: np.ndarray, batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Each of `batches`, which is added to `products` and `sums` (`heads.moments`)."""
+    for embeddings, labels in batches:
+        kernels.add_products(products, embeddings)
+        kernels.add_rounded(sums, embeddings, labels)
+        yield embeddings, labels
 
 
 def gain_without(share: float, squared: float) -> float:
@@ -84,38 +85,32 @@ def mean_of_all(means: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def deviations(kernels, arrays: dict[str, np.ndarray], support: Support, form: str = WITHIN) -> np.ndarray:
-    """The array of that name: every embedding minus the mean of its class, or of all. Writes the means."""
-    rows, labels, means = arrays["deviations"], arrays["labels of rows"], arrays["means"]
+    """Every rounded embedding minus the mean of its class, or of all, in their array. Writes the means."""
+    rows, labels, means = (arrays[name] for name in ("embeddings", "labels", "means"))
 
     def kept() -> Iterator[Batch]:
         first = 0
         for embeddings, given in support.every_view():
             part = slice(first, first + len(given))
-            rows[part], labels[part], first = embeddings, given, part.stop
+            rows[part], labels[part], first = on_grid(embeddings), given, part.stop
             yield embeddings, given
 
     class_means(kernels, means, arrays["class counts"], kept())
-    whole = mean_of_all(means, arrays["class counts"])
-    for row, label in zip(rows, labels, strict=True):
-        row -= whole if form == AROUND_ALL else means[label]
+    for row, centre in zip(rows, _centres(labels, means, arrays["class counts"], form), strict=True):
+        row -= centre
     return rows
 
 
-def scatter_of(rows: np.ndarray) -> np.ndarray:
-    """``rows^T rows`` (d, d) of rows (n, d), in float64 and without BLAS, as are the sums of `Woodbury`."""
-    scatter = np.zeros((rows.shape[1],) * 2)
-    for row in rows.astype(float):
-        scatter += row[:, None] * row
-    return scatter
+def restore(rows: np.ndarray, labels: np.ndarray, means: np.ndarray, counts: np.ndarray, form: str) -> None:
+    """Undo `deviations` to the last bit: rounding costs less than half of their unit."""
+    for row, centre in zip(rows, _centres(labels, means, counts, form), strict=True):
+        row += centre
+        row[:] = on_grid(row)
 
 
-def cholesky_of(matrix: np.ndarray) -> np.ndarray:
-    """The lower Cholesky factor (d, d) of `matrix`, in its place and without BLAS."""
-    for j, column in enumerate(matrix.T):
-        column[:j] = 0
-        column[j:] /= np.sqrt(column[j])
-        matrix[j + 1 :, j + 1 :] -= column[j + 1 :, None] * column[j + 1 :]
-    return matrix
+def _centres(labels: np.ndarray, means: np.ndarray, counts: np.ndarray, form: str) -> Iterator[np.ndarray]:
+    whole = mean_of_all(means, counts)
+    return (whole if form == AROUND_ALL else means[label] for label in labels)
 
 
 class Woodbury:

@@ -1,22 +1,36 @@
-"""Linear heads whose weights follow from class means and from one scatter of all embeddings."""
+"""Linear heads whose weights follow from moments: class means, and one scatter of all embeddings."""
 
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from tinytrain.heads.head import FITTING, UPDATING, HeadBuffer, HeadMethod, Support
-from tinytrain.heads.linear import LinearHead, calibrated, linear_buffers, uncalibrated
+from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers, uncalibrated
+from tinytrain.heads.moments import (
+    MOST,
+    NARROW,
+    UNIT,
+    Moments,
+    dtype_for,
+    more_images,
+    products_of,
+    sums_of,
+    write_means,
+)
 from tinytrain.heads.scatter import (
+    AROUND_ALL,
     WITHIN,
     Woodbury,
+    add_moments,
     deviations,
-    scatter_around,
-    scatter_of,
-    stream,
+    mean_of_all,
+    restore,
+    scatter_of_sums,
 )
-from tinytrain.heads.triangle import Triangle, diagonal_places, packed, unpacked
+from tinytrain.heads.triangle import Triangle, diagonal_places
 
 SCATTER = "scatter matrix"
 
@@ -28,63 +42,91 @@ def are_few(embeddings: int, size: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class ScatterHead(LinearHead):
-    """`deviations` (n, d), if there are any, are the n embeddings that it was fitted to without their means.
+    """`sums` (way, d) and `products` (d * (d + 1) / 2,) of all embeddings, as `heads.moments` has them.
 
-    For few of them that is less than what an update keeps of the scatter.
+    Of few embeddings there are these themselves, rounded: `embeddings` (n, d) with their `labels` (n,).
     """
 
-    deviations: np.ndarray | None = None
+    sums: np.ndarray | None = None
+    products: np.ndarray | None = None
+    embeddings: np.ndarray | None = None
+    labels: np.ndarray | None = None
+
+    KEPT: ClassVar = ("weights", "offsets", "sums", "products", "embeddings", "labels")
 
     def update(self, kernels, embeddings: np.ndarray, labels: np.ndarray) -> None:
         """All embeddings, new and old, count as much as each other; every class may change."""
-        scatter = self._scatter(kernels)
-        stream(kernels, scatter, self.means, self.counts, (embeddings, labels), self.method.form)
-        self._follow(kernels, scatter)
+        added = np.bincount(labels, minlength=len(self.counts))
+        self.counts[:] = more_images(self.counts, added)
+        rows = np.ascontiguousarray(embeddings, self.weights.dtype)
+        kernels.add_products(self.products, rows)
+        kernels.add_rounded(self.sums, rows, labels.astype(np.int32))
+        means = np.zeros_like(self.weights)
+        write_means(self.sums, self.counts, means)
+        scatter = np.empty(self.products.shape, self.weights.dtype)
+        self.method.follow(kernels, self, means, scatter, self.images)
 
-    @abstractmethod
-    def _follow(self, kernels, scatter: np.ndarray) -> None:
-        """Everything that follows from `scatter`, which is overwritten, and the means."""
+    @property
+    def means(self) -> np.ndarray | None:
+        """Those of the classes, (way, d); None if the head only answers."""
+        if self.sums is None and self.embeddings is None:
+            return None
+        found, moments = np.zeros_like(self.weights), self.moments
+        write_means(moments.sums, moments.counts, found)
+        return found
 
-    @abstractmethod
-    def _scatter(self, kernels) -> np.ndarray:
-        """The scatter (d, d) of all embeddings so far."""
+    @property
+    def moments(self) -> Moments:
+        """The moments of all embeddings so far."""
+        counts = self.counts.astype(np.int64)
+        if self.embeddings is None:
+            return Moments(counts, self.sums.astype(np.int64), self.products.astype(np.int64))
+        return Moments(
+            counts, sums_of(self.embeddings, self.labels, len(counts)), products_of(self.embeddings)
+        )
 
     @property
     def total(self) -> int:
         """Number of embeddings so far."""
         return int(self.counts.sum(dtype=np.int64))
 
-
-@dataclass(frozen=True, eq=False)
-class CovarianceHead(ScatterHead):
-    """`covariance` (d * (d + 1) / 2,) is the scatter divided by the number of embeddings, packed.
-
-    Being a mean it stays as exact in a long stream as it was.
-    """
-
-    covariance: np.ndarray | None = None
-
-    def for_any_number(self) -> "CovarianceHead":
-        if self.deviations is None:
+    def for_any_number(self) -> "ScatterHead":
+        if self.embeddings is None:
             return self
-        covariance = packed(scatter_of(self.deviations) / self.total).astype(self.deviations.dtype)
-        return replace(self, deviations=None, covariance=covariance)
+        moments = self.moments
+        return replace(self, sums=moments.sums, products=moments.products, embeddings=None, labels=None)
 
-    def _scatter(self, kernels) -> np.ndarray:
-        scatter = unpacked(self.covariance)
-        scatter *= scatter.dtype.type(self.total)
-        return scatter
+    def for_delta(self, arrays: dict[str, np.ndarray]) -> "ScatterHead":
+        if self.embeddings is not None:
+            restore(self.embeddings, self.labels, arrays["means"], self.counts, self.method.form)
+        return self
 
-    def _follow(self, kernels, scatter: np.ndarray) -> None:
-        keep_covariance(scatter, self.total, self.covariance)
-        solver = self.method.factored(Triangle(kernels, scatter), self.total)
-        self.method.weigh(self, solver, self.counts / self.views)
+    def without_class(self, label: int, way: int) -> "ScatterHead":
+        """Of few embeddings those of the class go. Of many, the others keep the scatter that all have."""
+        rest = super().without_class(label, way)
+        if self.embeddings is not None:
+            kept = self.labels != label
+            labels = self.labels[kept] - (self.labels[kept] > label).astype(np.int32)
+            return replace(rest, embeddings=self.embeddings[kept], labels=labels)
+        return replace(rest, products=self.method.shrunk(self.moments, rest).astype(self.products.dtype))
 
     def problem(self) -> str | None:
-        places = diagonal_places(self.embedding_size)
-        if self.covariance is not None and self.covariance[places].min() < 0:
-            return super().problem() or "the diagonal of head.covariance must not be below 0"
-        return super().problem()
+        found = super().problem()
+        if found:
+            return found
+        if self.embeddings is not None:
+            way = len(self.counts)
+            in_range = self.labels.min(initial=0) >= 0 and self.labels.max(initial=0) < way
+            if not in_range or (np.bincount(self.labels, minlength=way) != self.counts).any():
+                return "head.labels must be those of as many embeddings as head.counts says"
+            return None if np.abs(self.embeddings).max() < 2 else "head.embeddings must have length 1"
+        if self.products is not None:
+            most = 2 * UNIT * self.total
+            if np.abs(self.sums).max() > most or np.abs(self.products).max() > most:
+                return "head.sums and head.products must be those of embeddings of length 1"
+            if self.products[diagonal_places(self.embedding_size)].min() < 0:
+                return "the diagonal of head.products must not be below 0"
+        return None
 
 
 class ScatterMethod(HeadMethod):
@@ -93,40 +135,113 @@ class ScatterMethod(HeadMethod):
     With S, the matrix of the method, ``solver.solve(x)`` replaces each row of x (k, d) by S^-1 row.
     """
 
-    head = CovarianceHead
-    few_by = "deviations"
+    head = ScatterHead
+    few_by = "embeddings"
     form = WITHIN
 
     def buffers(self, way: int, size: int) -> tuple[HeadBuffer, ...]:
-        covariance = HeadBuffer("covariance", (size * (size + 1) // 2,), UPDATING)
-        return (*linear_buffers(way, size), covariance, HeadBuffer(SCATTER, (size, size), FITTING))
+        return self.sum_form(way, size, MOST)
 
     def buffers_for(self, way: int, size: int, embeddings: int) -> tuple[HeadBuffer, ...]:
         few = are_few(embeddings, size)
-        return self.few_form(way, size, embeddings) if few else self.buffers(way, size)
+        return (self.few_form if few else self.sum_form)(way, size, embeddings)
 
-    def few_form(self, way: int, size: int, embeddings: int) -> tuple[HeadBuffer, ...]:
-        """Every array of a head that keeps the embeddings in place of their scatter."""
+    def sum_form(self, way: int, size: int, embeddings: int) -> tuple[HeadBuffer, ...]:
+        """Every array of a head that keeps the sums of so many embeddings."""
+        triangle, dtype = (size * (size + 1) // 2,), dtype_for(embeddings)
         return (
-            *linear_buffers(way, size),
-            HeadBuffer("deviations", (embeddings, size), UPDATING),
-            HeadBuffer("gram", (embeddings, embeddings), FITTING),
-            HeadBuffer("labels of rows", (embeddings,), FITTING, "int32"),
+            *linear_buffers(way, size, FITTING),
+            HeadBuffer("sums", (way, size), UPDATING, dtype),
+            HeadBuffer("products", triangle, UPDATING, dtype),
+            HeadBuffer(SCATTER, triangle, FITTING),
         )
 
+    def few_form(self, way: int, size: int, embeddings: int) -> tuple[HeadBuffer, ...]:
+        """Every array of a head that keeps the embeddings in place of their sums."""
+        return (
+            *linear_buffers(way, size, FITTING),
+            HeadBuffer("embeddings", (embeddings, size), UPDATING),
+            HeadBuffer("labels", (embeddings,), UPDATING, "int32"),
+            HeadBuffer("gram", (embeddings, embeddings), FITTING),
+        )
+
+    def tensors_like(self, way: int, size: int, found) -> tuple[HeadBuffer, ...]:
+        products = found.get("products")
+        if products is None or products.dtype != np.int32:
+            return super().tensors_like(way, size, found)
+        return tuple(b for b in self.sum_form(way, size, NARROW) if b.lifetime != FITTING)
+
     def fit(self, kernels, arrays: dict[str, np.ndarray], support: Support) -> ScatterHead:
-        if "deviations" in arrays:
+        means, counts = arrays["means"], arrays["class counts"]
+        if "embeddings" in arrays:
             rows = deviations(kernels, arrays, support, self.form)
+            head = uncalibrated(self, arrays, support)
             solver = Woodbury(kernels, arrays["gram"], rows, *self.few_factors(rows))
+            self.weigh(head, means, solver, support.images)
         else:
-            scatter, means, counts = arrays[SCATTER], arrays["means"], arrays["class counts"]
-            triangle = scatter_around(kernels, scatter, means, counts, support.every_view, self.form)
-            if "covariance" in arrays:
-                keep_covariance(scatter, float(counts.sum()), arrays["covariance"])
-            solver = self.factored(triangle, float(counts.sum()))
-        head = uncalibrated(self, arrays, support)
-        self.weigh(head, solver, support.images)
-        return calibrated(head, support, **self.left_out(head, support, solver))
+            products, sums = arrays["products"], arrays["sums"]
+            products.fill(0)
+            sums.fill(0)
+            class_means(kernels, means, counts, add_moments(kernels, products, sums, support.every_view()))
+            write_means(sums, counts, means)
+            head = uncalibrated(self, arrays, support)
+            solver = self.follow(kernels, head, means, arrays[SCATTER], support.images)
+        return calibrated(head, means, support, **self.left_out(head, means, support, solver))
+
+    def follow(self, kernels, head: ScatterHead, means: np.ndarray, scatter: np.ndarray, images: np.ndarray):
+        """Write weights and offsets by the sums of `head` and its `means`; returns what solves with S.
+
+        `scatter` (d * (d + 1) / 2,) is room for the factor of S, which the result reads.
+        """
+        triangle = scatter_of_sums(kernels, head.products, means, head.counts, scatter, self.form)
+        solver = self.factored(triangle, float(head.total))
+        self.weigh(head, means, solver, images)
+        return solver
+
+    def of_moments(self, kernels, moments: Moments, **facts) -> ScatterHead:
+        """The head of all embeddings with these `moments`; `facts` are other fields of it."""
+        way, size, total = *moments.sums.shape, int(moments.counts.sum())
+        fields = {b.name: b.allocate() for b in self.sum_form(way, size, total) if b.lifetime != FITTING}
+        head = self.head(self, **fields, **facts)
+        head.counts[:], head.sums[:], head.products[:] = moments.counts, moments.sums, moments.products
+        means = np.zeros_like(head.weights)
+        write_means(head.sums, head.counts, means)
+        scatter = np.empty(head.products.shape, np.float32)
+        self.follow(kernels, head, means, scatter, head.images)
+        return head
+
+    def current(self, found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Older deltas have class means, and a covariance or the deviations from these."""
+        means, counts, weights = (found.get(name) for name in ("means", "counts", "weights"))
+        if means is None or counts is None or weights is None or not _are_means(means, counts, weights):
+            return found
+        size, total = means.shape[1], int(counts.sum(dtype=np.int64))
+        scatter, rows = found.get("covariance"), found.get("deviations")
+        if rows is not None and rows.shape == (total, size):
+            rows = rows.astype(float)
+            scatter = (rows.T @ rows)[np.tril_indices(size)] / total
+        if scatter is None or scatter.shape != (size * (size + 1) // 2,) or not np.abs(scatter).max() <= 2:
+            return found
+        exact, dtype = means.astype(float), dtype_for(total)
+        rest = {name: a for name, a in found.items() if name not in ("means", "covariance", "deviations")}
+        products = (scatter * total + self._around(exact, counts)) * UNIT
+        sums = exact * (counts[:, None] * float(UNIT))
+        return rest | {"sums": np.rint(sums).astype(dtype), "products": np.rint(products).astype(dtype)}
+
+    def shrunk(self, moments: Moments, rest: ScatterHead) -> np.ndarray:
+        """The products of `rest`, whose embeddings have the covariance of all those with these `moments`."""
+        means, kept = np.zeros(moments.sums.shape), np.zeros(rest.sums.shape)
+        write_means(moments.sums, moments.counts, means)
+        write_means(rest.sums, rest.counts, kept)
+        share = rest.total / float(moments.counts.sum())
+        within = moments.products / UNIT - self._around(means, moments.counts)
+        return np.rint((within * share + self._around(kept, rest.counts)) * UNIT)
+
+    def _around(self, means: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """What the means add to the products of the embeddings, (d * (d + 1) / 2,) float64."""
+        if self.form == AROUND_ALL:
+            means, counts = mean_of_all(means, counts)[None], counts.sum(keepdims=True)
+        return ((means * counts[:, None]).T @ means)[np.tril_indices(means.shape[1])]
 
     @abstractmethod
     def factored(self, scatter: Triangle, total: float):
@@ -137,15 +252,16 @@ class ScatterMethod(HeadMethod):
         """Scale and ridge of `Woodbury` for the deviations `rows` (n, d) of few embeddings."""
 
     @abstractmethod
-    def weigh(self, head: ScatterHead, solver, images: np.ndarray) -> None:
-        """Write the weights and offsets of all classes from their means, of so many `images` (way,) each."""
+    def weigh(self, head: ScatterHead, means: np.ndarray, solver, images: np.ndarray) -> None:
+        """Write weights and offsets of all classes from their `means`, of so many `images` (way,) each."""
 
     @abstractmethod
-    def left_out(self, head: ScatterHead, support: Support, solver) -> dict[str, Callable]:
+    def left_out(self, head: ScatterHead, means: np.ndarray, support: Support, solver) -> dict[str, Callable]:
         """How an image is left out: arguments of `linear.calibrated`."""
 
 
-def keep_covariance(scatter: np.ndarray, total: float, covariance: np.ndarray) -> None:
-    """Write the packed `covariance` of so many embeddings."""
-    packed(scatter, covariance)
-    covariance /= covariance.dtype.type(total)
+def _are_means(means: np.ndarray, counts: np.ndarray, weights: np.ndarray) -> bool:
+    """Whether `means` of so many embeddings, read from a file, are what they should be."""
+    fit = weights.ndim == 2 and means.shape == weights.shape and counts.shape == means.shape[:1]
+    kinds = means.dtype == np.float32 and counts.dtype == np.int32
+    return fit and kinds and means.size > 0 and counts.min() >= 1 and bool(np.abs(means).max() <= 2)

@@ -45,8 +45,8 @@ MODULES = {
     "optimizer": ("adam", "momentum", "sgd"),
     "pooling": ("max_pool", "max_pool_grad", "max_taps", "scale_channels", "scale_channels_grad"),
     "triangles": (
-        "add_outer", "add_outer_packed", "cholesky", "cholesky_packed", "cholesky_solve",
-        "cholesky_solve_packed", "inverse_diagonal", "inverse_diagonal_packed",
+        "add_outer", "add_outer_packed", "add_products", "add_rounded", "cholesky", "cholesky_packed",
+        "cholesky_solve", "cholesky_solve_packed", "inverse_diagonal", "inverse_diagonal_packed",
     ),
 }  # fmt: skip
 NAMES = ("matmul", *itertools.chain.from_iterable(MODULES.values()))

@@ -52,3 +52,18 @@ def cholesky_solve_packed(x, factor):
 
 def inverse_diagonal_packed(diagonal, factor):
     inverse_diagonal(diagonal, _whole(factor))
+
+
+def _fixed(x):
+    x = np.where(np.abs(x) <= 2, x, np.zeros_like(x))
+    return np.trunc(x * 2**20 + np.copysign(x.dtype.type(0.5), x)).astype(np.int64)
+
+
+def add_products(a, x):
+    rows, columns = np.tril_indices(x.shape[1])
+    for row in _fixed(x):
+        a += ((row[rows] * row[columns] + 2**19) >> 20).astype(a.dtype)
+
+
+def add_rounded(sums, x, labels):
+    np.add.at(sums, labels, _fixed(x).astype(sums.dtype))

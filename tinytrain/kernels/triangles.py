@@ -11,7 +11,8 @@ import numpy as np
 from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import inlined, kernel
 
-ZERO, ONE = np.float32(0), np.float32(1)
+ZERO, ONE, TWO, HALF = np.float32(0), np.float32(1), np.float32(2), np.float32(0.5)
+UNIT = np.float32(2**20)
 
 
 @inlined
@@ -40,6 +41,36 @@ def add_outer(a, x, scale):
 def add_outer_packed(a, x, scale):
     """As `add_outer`, with a (d * (d + 1) / 2,)."""
     _add_outer(a, x, scale)
+
+
+@inlined
+def _fixed(x):
+    """The nearest multiple of 2^-20, in units of that; what is out of reach, or no number, becomes 0."""
+    half = HALF if x >= ZERO else -HALF
+    return np.int64(x * UNIT + half) if abs(x) <= TWO else np.int64(0)
+
+
+@kernel
+def add_products(a, x):
+    """a (d * (d + 1) / 2,) int32 or int64 += the products of the values of each row of x (n, d), |x| <= 1.
+
+    Values and products are rounded to multiples of 2^-20, and counted in these: the order of rows is free.
+    """
+    for n in range(x.shape[0]):
+        row = x[n]
+        for i in range(x.shape[1]):
+            factor, line = _fixed(row[i]), _line(a, i)
+            for j in range(i + 1):
+                line[j] += (factor * _fixed(row[j]) + np.int64(2**19)) >> np.int64(20)
+
+
+@kernel
+def add_rounded(sums, x, labels):
+    """sums (k, d) int32 or int64 += the rows of x (n, d) of each class, rounded likewise."""
+    for n in range(x.shape[0]):
+        total = sums[labels[n]]
+        for d in range(x.shape[1]):
+            total[d] += _fixed(x[n, d])
 
 
 @inlined

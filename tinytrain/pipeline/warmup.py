@@ -81,6 +81,9 @@ def _inner_channels(table, planes, weights, scale) -> None:
 
 def _packed_matrices(table) -> None:
     triangle, row = np.array([1, 0, 1], np.float32), np.zeros((1, 2), np.float32)
+    for dtype in (np.int32, np.int64):
+        table.add_products(np.zeros(3, dtype), row)
+        table.add_rounded(np.zeros((1, 2), dtype), row, np.zeros(1, np.int32))
     table.add_outer_packed(triangle, row, np.float32(1))
     table.cholesky_packed(triangle)
     table.cholesky_solve_packed(row, triangle)

@@ -79,11 +79,8 @@ def head_methods(method: HeadMethod) -> tuple[HeadMethod, ...]:
 
 
 def head_arrays(method: HeadMethod, way: int, size: int, images: int) -> dict[str, tuple]:
-    """Shape and dtype of the arrays that a head is fitted in, by name; its matrix is a packed triangle."""
-    found = {b.name: (b.shape, b.dtype) for b in method.buffers_for(way, size, images)}
-    if method.packs in found:
-        found[method.packs] = ((size * (size + 1) // 2,), found[method.packs][1])
-    return found
+    """Shape and dtype of the arrays that a head is fitted in, by name."""
+    return {b.name: (b.shape, b.dtype) for b in method.buffers_for(way, size, images)}
 
 
 def head_bytes(method: HeadMethod, way: int, size: int, images: int) -> int:

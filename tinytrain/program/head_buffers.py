@@ -28,9 +28,10 @@ def head_views(recipe: Recipe, resources: Resources, method: HeadMethod, n_suppo
 def head_buffer(b: HeadBuffer, head: str, tick: int, kept: bool) -> str:
     """Name of the program's buffer for `b` of `head`, fitted at `tick` to be `kept` or only to answer.
 
-    Class sums and counts are there in any case: a head that needs its means no more computes them there.
+    Class sums and counts are there in any case: a head that needs its means no more computes them there. So
+    are means of what is kept, as that may be cosine prototypes.
     """
-    if passes(b, kept):
+    if passes(b, kept) and not (kept and b.name == "means"):
         return SHARED_BY_HEADS.get(b.name, f"{b.name} ({tick})")
     return f"{head if b.lifetime == ANSWERING else 'head result'}: {b.name}"
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from tinytrain.heads.head import HeadBuffer, HeadMethod
-from tinytrain.heads.triangle import packed_buffers
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import n_hard, n_sampled, n_unlabelled, single_pass
@@ -69,7 +68,4 @@ class Job:
     def head_form(self, method: HeadMethod) -> tuple[HeadBuffer, ...]:
         """The arrays of a head of `method`, fitted to its views of all support images."""
         embeddings = self.task.n_support * len(self.head_views(method))
-        declared = method.buffers_for(self.task.n_way, self.network.embedding_size, embeddings)
-        # Where bytes are few, a matrix is its lower triangle.
-        is_packed = self.backend.is_tight and method.packs
-        return packed_buffers(declared, method.packs) if is_packed else declared
+        return method.buffers_for(self.task.n_way, self.network.embedding_size, embeddings)

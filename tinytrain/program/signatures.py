@@ -108,6 +108,8 @@ KERNELS: dict[str, Signature] = {
         a=updates("d d"), x=reads("n d"), head_macs=lambda s: s[1][0] * math.prod(s[0])
     ),
     "add_outer_packed": _of(a=updates("p"), x=reads("n d"), head_macs=lambda s: s[1][0] * s[0][0]),
+    "add_products": _of(a=updates("p", SUMS), x=reads("n d"), head_macs=lambda s: s[1][0] * s[0][0]),
+    "add_rounded": _of(sums=updates("k d", SUMS), x=reads("n d"), labels=reads("n", INDICES)),
     # It starts an image at zero with the first of its rows, and goes on with the others.
     "add_patches": _of(gx=writes("n h w c"), g=reads("r q p")),
     "apply_mask": _of(g=updates("n"), bits=reads("*", CODES)),

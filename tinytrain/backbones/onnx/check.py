@@ -63,7 +63,7 @@ def as_input(fed: InputSpec, images: np.ndarray) -> np.ndarray:
 def embeddings(network: Network, images: np.ndarray) -> np.ndarray:
     """(n, d) embeddings by the kernels of adaptation, with an empty delta; in int8 if there are codes."""
     empty = np.zeros((2, network.embedding_size), np.float32)
-    head = cosine.CosineHead(cosine.METHOD, empty, np.zeros(2, np.float32), empty, np.ones(2, np.int32))
+    head = cosine.CosineHead(cosine.METHOD, empty, np.zeros(2, np.float32), np.ones(2, np.int32), empty)
     delta = Delta(network.digest, network.name, (), head, ("a", "b"), {}, codes=network.quantisation)
     labels = np.zeros(len(images), np.int32)
     names = tuple(f"random {i}" for i in range(len(images)))

@@ -1,45 +1,62 @@
 /* The head of the adapted network: LDA with a covariance S that is shrunk towards a multiple of the identity.
  *
  * The sums are those of tinytrain/heads/lda.py, number by number. Of few embeddings there is a matrix of their
- * products, (n, n); of many their scatter, (d, d). */
+ * products, (n, n); of many sums of products, from which their scatter follows. */
 #include "internal.h"
+
+#include <string.h>
 
 #define ROOM F(tt_arena.bytes, AT_CLASS_SUMS) /* for one embedding */
 #define RIDGE 1e-7 /* added to the diagonal, for embeddings that do not vary */
 #define LEAST_LEFT 0.02 /* of an image that its own deviation explains, when that is taken out of S */
+#define MEANS F(tt_arena.bytes, AT_HEAD_RESULT_MEANS)
+
+static double ridge; /* on the diagonal of S */
+
+/* What is on the diagonal of S if the covariance has this trace. */
+static double ridge_of(double trace)
+{
+    double found = TT_SHRINKAGE * trace / TT_EMBEDDING;
+
+    return (found > TT_LEAST_RIDGE ? found : TT_LEAST_RIDGE) + RIDGE;
+}
 
 #if TT_FEW
-#define ROWS F(tt_arena.bytes, AT_HEAD_RESULT_DEVIATIONS) /* (TT_FITTED, TT_EMBEDDING) */
-#define MATRIX F(tt_arena.bytes, AT_GRAM_4)               /* (TT_FITTED, TT_FITTED) */
+#define ROWS F(tt_arena.bytes, AT_HEAD_RESULT_EMBEDDINGS) /* (TT_FITTED, TT_EMBEDDING) */
+#define MATRIX F(tt_arena.bytes, AT_GRAM_4)              /* (TT_FITTED, TT_FITTED) */
 #define SCALE ((1.0 - TT_SHRINKAGE) / TT_FITTED)
 
-#define ALONG F(tt_arena.bytes, AT_LABELS_OF_ROWS_4)      /* room for (TT_FITTED,) */
+#define ALONG F(tt_arena.bytes, AT_HEAD_RESULT_LABELS) /* room for (TT_FITTED,), until the labels are written */
+#define MEAN_OF(i) (MEANS + (uint32_t)label_of(i) * TT_EMBEDDING)
 
-static float ridge;
 static double added;
+
+static int32_t label_of(uint32_t row)
+{
+    return tt_label_of(tt_image_at(row % TT_SUPPORT));
+}
 
 static void keep(uint32_t batch)
 {
-    tt_copy(ROWS + batch * TT_SUPPORT * TT_EMBEDDING, TT_ROWS, TT_SUPPORT * TT_EMBEDDING);
+    float *rows = ROWS + batch * TT_SUPPORT * TT_EMBEDDING;
+
+    for (uint32_t i = 0; i < TT_SUPPORT * TT_EMBEDDING; i++)
+        rows[i] = tt_on_grid(TT_ROWS[i]);
 }
 
 /* Deviations from class means, and the factor of their products. */
 static void measure(const tt_head *head)
 {
-    double trace = 0.0, wide;
+    double trace = 0.0;
 
     tt_class_means(head->means, 1, TT_FIRST_VIEW, keep);
-    for (uint32_t i = 0; i < TT_FITTED; i++) {
-        float *row = ROWS + i * TT_EMBEDDING;
-        const float *mean = head->means + (uint32_t)tt_label_of(tt_image_at(i % TT_SUPPORT)) * TT_EMBEDDING;
+    for (uint32_t i = 0; i < TT_FITTED; i++)
         for (uint32_t d = 0; d < TT_EMBEDDING; d++)
-            row[d] -= mean[d];
-    }
+            ROWS[i * TT_EMBEDDING + d] -= MEAN_OF(i)[d];
     for (uint32_t i = 0; i < TT_FITTED; i++)
         trace += tt_dot(ROWS + i * TT_EMBEDDING, ROWS + i * TT_EMBEDDING, TT_EMBEDDING);
-    wide = TT_SHRINKAGE * (trace / TT_FITTED) / TT_EMBEDDING + RIDGE;
-    ridge = (float)wide;
-    added = wide / SCALE;
+    ridge = ridge_of(trace / TT_FITTED);
+    added = ridge / SCALE;
     tt_clear(MATRIX, TT_FITTED * TT_FITTED);
     for (uint32_t d = 0; d < TT_EMBEDDING; d++)
         for (uint32_t i = 0; i < TT_FITTED; i++)
@@ -63,7 +80,7 @@ static void solve(float *x)
         for (uint32_t d = 0; d < TT_EMBEDDING; d++)
             x[d] -= along[i] * ROWS[i * TT_EMBEDDING + d];
     for (uint32_t d = 0; d < TT_EMBEDDING; d++)
-        x[d] /= ridge;
+        x[d] /= (float)ridge;
 }
 
 /* trace(S^-1 C) with the covariance C of the rows. */
@@ -76,61 +93,55 @@ static double measured_excess(void)
     return (degrees > 0.0 ? degrees : 0.0) / (SCALE * TT_FITTED);
 }
 #else
-#define MATRIX F(tt_arena.bytes, AT_SCATTER_MATRIX_4) /* its lower triangle: packed, or in (TT_EMBEDDING, TT_EMBEDDING) */
-#if TT_INT8
-#define LINE(i) (MATRIX + (i) * ((i) + 1u) / 2u)
+#define MATRIX F(tt_arena.bytes, AT_SCATTER_MATRIX_4) /* its packed lower triangle */
+#define SUMS I32(tt_arena.bytes, AT_HEAD_RESULT_SUMS) /* (TT_WAYS, TT_EMBEDDING), and of products as MATRIX */
+#define PRODUCTS I32(tt_arena.bytes, AT_HEAD_RESULT_PRODUCTS)
 #define NUMBERS (TT_EMBEDDING * (TT_EMBEDDING + 1u) / 2u)
-#define ADD_OUTER tt_add_outer_packed
-#define CHOLESKY tt_cholesky_packed
-#define CHOLESKY_SOLVE tt_cholesky_solve_packed
-#define INVERSE_DIAGONAL tt_inverse_diagonal_packed
-#else
-#define LINE(i) (MATRIX + (i) * TT_EMBEDDING)
-#define NUMBERS (TT_EMBEDDING * TT_EMBEDDING)
-#define ADD_OUTER tt_add_outer
-#define CHOLESKY tt_cholesky
-#define CHOLESKY_SOLVE tt_cholesky_solve
-#define INVERSE_DIAGONAL tt_inverse_diagonal
-#endif
 
 static void keep(uint32_t batch)
 {
-    if (batch == 0)
-        tt_clear(MATRIX, NUMBERS);
-    ADD_OUTER(MATRIX, TT_ROWS, 1.0f, TT_SUPPORT, TT_EMBEDDING);
+    if (batch == 0) {
+        memset(PRODUCTS, 0, NUMBERS * sizeof *PRODUCTS);
+        memset(SUMS, 0, TT_WAYS * TT_EMBEDDING * sizeof *SUMS);
+    }
+    tt_add_products(PRODUCTS, TT_ROWS, TT_SUPPORT, TT_EMBEDDING);
+    for (uint32_t p = 0; p < TT_SUPPORT; p++)
+        tt_add_rounded(SUMS + (uint32_t)tt_label_of(tt_image_at(p)) * TT_EMBEDDING, TT_ROWS + p * TT_EMBEDDING,
+                       TT_EMBEDDING);
 }
 
-/* The scatter around class means, shrunk, and its factor. */
+/* The scatter around class means, shrunk, and its factor. A mean that is no number stays so. */
 static void measure(const tt_head *head)
 {
-    double ridge;
-
     tt_class_means(head->means, 1, TT_FIRST_VIEW, keep);
+    for (uint32_t i = 0; i < TT_WAYS * TT_EMBEDDING; i++) {
+        head->means[i] -= head->means[i];
+        head->means[i] += (float)SUMS[i] / (TT_COUNTS[i / TT_EMBEDDING] * TT_GRID);
+    }
+    for (uint32_t i = 0; i < NUMBERS; i++)
+        MATRIX[i] = (float)PRODUCTS[i] * (1.0f / TT_GRID);
     for (uint32_t k = 0; k < TT_WAYS; k++)
-        ADD_OUTER(MATRIX, head->means + k * TT_EMBEDDING, -TT_COUNTS[k], 1, TT_EMBEDDING);
+        tt_add_outer_packed(MATRIX, head->means + k * TT_EMBEDDING, -TT_COUNTS[k], 1, TT_EMBEDDING);
     for (uint32_t i = 0; i < TT_EMBEDDING; i++)
-        ROOM[i] = LINE(i)[i];
-    ridge = TT_SHRINKAGE * (double)tt_sum(ROOM, TT_EMBEDDING, 1) / TT_FITTED / TT_EMBEDDING + RIDGE;
+        ROOM[i] = MATRIX[i * (i + 3) / 2];
+    ridge = ridge_of((double)tt_sum(ROOM, TT_EMBEDDING, 1) / TT_FITTED);
     for (uint32_t i = 0; i < NUMBERS; i++)
         MATRIX[i] *= (float)((1.0 - TT_SHRINKAGE) / TT_FITTED);
     for (uint32_t i = 0; i < TT_EMBEDDING; i++)
-        LINE(i)[i] += (float)ridge;
-    CHOLESKY(MATRIX, TT_EMBEDDING);
+        MATRIX[i * (i + 3) / 2] += (float)ridge;
+    tt_cholesky_packed(MATRIX, TT_EMBEDDING);
 }
 
 static void solve(float *x)
 {
-    CHOLESKY_SOLVE(x, MATRIX, 1, TT_EMBEDDING);
+    tt_cholesky_solve_packed(x, MATRIX, 1, TT_EMBEDDING);
 }
 
 static double measured_excess(void)
 {
-    double trace = 0.0, ridge, found;
+    double found;
 
-    for (uint32_t i = 0; i < TT_EMBEDDING; i++)
-        trace += tt_dot(LINE(i), LINE(i), i + 1);
-    INVERSE_DIAGONAL(ROOM, MATRIX, TT_EMBEDDING);
-    ridge = TT_SHRINKAGE * (trace / TT_EMBEDDING - RIDGE) + RIDGE;
+    tt_inverse_diagonal_packed(ROOM, MATRIX, TT_EMBEDDING);
     found = (TT_EMBEDDING - ridge * (double)tt_sum(ROOM, TT_EMBEDDING, 1)) / (1.0 - TT_SHRINKAGE);
     return found > 0.0 ? found : 0.0;
 }
@@ -192,14 +203,15 @@ void tt_as_unseen(const tt_head *head, float *logits, const float *e, int32_t la
     }
 }
 
-/* The factor as a delta keeps it, row by row. */
+/* Of few embeddings a delta has these themselves, to the last bit as they were rounded. */
 void tt_keep_result(void)
 {
-#if !TT_FEW
-    float *packed = F(tt_arena.bytes, AT_HEAD_RESULT_FACTOR);
-
-    for (uint32_t i = 0; i < TT_EMBEDDING; i++)
-        for (uint32_t j = 0; j <= i; j++)
-            *packed++ = LINE(i)[j];
+#if TT_FEW
+    for (uint32_t i = 0; i < TT_FITTED; i++) {
+        float *row = ROWS + i * TT_EMBEDDING;
+        for (uint32_t d = 0; d < TT_EMBEDDING; d++)
+            row[d] = tt_on_grid(row[d] + MEAN_OF(i)[d]);
+        I32(tt_arena.bytes, AT_HEAD_RESULT_LABELS)[i] = label_of(i);
+    }
 #endif
 }

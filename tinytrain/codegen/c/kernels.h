@@ -138,9 +138,12 @@ void tt_rows_of_labels(float *y, const float *x, const int32_t *labels, uint32_t
 int tt_cholesky(float *a, uint32_t n);
 void tt_cholesky_solve(float *x, const float *factor, uint32_t rows, uint32_t n);
 void tt_inverse_diagonal(float *diagonal, const float *factor, uint32_t n);
-void tt_add_outer(float *a, const float *x, float scale, uint32_t rows, uint32_t n);
 
 /* kernels_packed.c */
+#define TT_GRID 1048576.0f
+float tt_on_grid(float x);
+void tt_add_products(int32_t *a, const float *x, uint32_t rows, uint32_t n);
+void tt_add_rounded(int32_t *sums, const float *x, uint32_t n);
 void tt_add_outer_packed(float *a, const float *x, float scale, uint32_t rows, uint32_t n);
 int tt_cholesky_packed(float *a, uint32_t n);
 void tt_cholesky_solve_packed(float *x, const float *factor, uint32_t rows, uint32_t n);

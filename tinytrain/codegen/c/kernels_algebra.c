@@ -58,14 +58,3 @@ void tt_inverse_diagonal(float *diagonal, const float *factor, uint32_t n)
         diagonal[i] = total;
     }
 }
-
-/* The lower triangle of a (n, n) += scale * the sum of row row^T over the rows of x (rows, n). */
-void tt_add_outer(float *a, const float *x, float scale, uint32_t rows, uint32_t n)
-{
-    for (; rows; rows--, x += n)
-        for (uint32_t i = 0; i < n; i++) {
-            float factor = scale * x[i];
-            for (uint32_t j = 0; j <= i; j++)
-                a[i * n + j] = factor * x[j] + a[i * n + j];
-        }
-}

@@ -2,6 +2,38 @@
  * number i * (i + 1) / 2 + j. */
 #include "kernels.h"
 
+static int64_t fixed(float x)
+{
+    return x >= -2.0f && x <= 2.0f ? (int64_t)(int32_t)(x * TT_GRID + (x >= 0.0f ? 0.5f : -0.5f)) : 0;
+}
+
+/* The nearest multiple of 1 / TT_GRID. */
+float tt_on_grid(float x)
+{
+    return (float)fixed(x) / TT_GRID;
+}
+
+/* a (n * (n + 1) / 2,) += the products of the values of each row of x (rows, n), of at most 1. Values and products are
+ * rounded to multiples of 1 / TT_GRID, and counted in these: the order of rows is free. */
+void tt_add_products(int32_t *a, const float *x, uint32_t rows, uint32_t n)
+{
+    for (; rows; rows--, x += n) {
+        int32_t *line = a;
+        for (uint32_t i = 0; i < n; line += ++i) {
+            int64_t factor = fixed(x[i]);
+            for (uint32_t j = 0; j <= i; j++)
+                line[j] += (int32_t)((factor * fixed(x[j]) + 524288) >> 20);
+        }
+    }
+}
+
+/* sums (n,) += x (n,), rounded likewise. */
+void tt_add_rounded(int32_t *sums, const float *x, uint32_t n)
+{
+    for (uint32_t d = 0; d < n; d++)
+        sums[d] += (int32_t)fixed(x[d]);
+}
+
 /* a (n * (n + 1) / 2,) += scale * the sum of row row^T over the rows of x (rows, n). */
 void tt_add_outer_packed(float *a, const float *x, float scale, uint32_t rows, uint32_t n)
 {
