@@ -38,6 +38,7 @@ _PUBLIC = {
     "load_delta": "tinytrain.delta.file",
     "load_network": "tinytrain.network.file",
     "make_plan": "tinytrain.api.outlook",
+    "merge": "tinytrain.api.merge",
     "rename": "tinytrain.api.deltas",
     "save_delta": "tinytrain.delta.file",
     "save_network": "tinytrain.network.file",

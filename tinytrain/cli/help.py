@@ -21,6 +21,7 @@ COMMAND_GROUPS = {
         "status": ("status", "show the deltas of a store"),
         "rename": ("rename", "give a class of a delta another name"),
         "forget": ("forget", "take a class out of a delta"),
+        "merge": ("merge", "make one delta of what several devices learnt"),
     },
     "images and networks": {
         "data": ("data", "list, check, preview, export and pack image data"),

@@ -27,6 +27,7 @@ OTHER_WORDS = {
     "confirm": "accept keep commit",
     "apply": "deploy install load",
     "forget": "remove delete unlearn",
+    "merge": "federate combine average sum",
     "status": "state list ls",
     "import": "convert",
     "calibrate": "quantise quantize",

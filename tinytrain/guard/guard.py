@@ -187,20 +187,29 @@ def no_gain(before: np.ndarray) -> Reason | None:
 def vetoed(verdict: Verdict, head: np.ndarray, adapted: np.ndarray, force: bool = False) -> Verdict:
     """`verdict`, unless images that were held out prove that what is adapted is worse than the head alone.
 
-    `head` and `adapted` (n,) say of each of them whether that was right. Both the difference and the fraction
-    of better answers among those that differ must be clear of chance: of few images the former always is.
+    `head` and `adapted` (n,) say of each of them whether that was right.
     """
-    differ = int((head != adapted).sum())
-    better = int((adapted & ~head).sum())
-    if verdict.kept != ADAPTED or wilson_interval(better, differ)[1] >= 0.5:
+    worse = verdict.kept == ADAPTED and proved_worse(head, adapted)
+    if not worse:
         return verdict
-    low, mid, high = (100 * x for x in paired_difference(head, adapted))
-    if high >= 0:
-        return verdict
+    low, mid, high = worse
     points = f"{-mid:.0f} points worse than the new head alone on {len(head)} held-out images"
     worse = Reason("left-out", f"adapted it is {points} (95 % interval {low:+.0f} to {high:+.0f})")
     kept = ADAPTED if force else HEAD
     return replace(verdict, kept=kept, forced=force, reasons=(*verdict.reasons, worse))
+
+
+def proved_worse(one: np.ndarray, other: np.ndarray) -> tuple[float, float, float] | None:
+    """How many points the `other` is worse than `one`: low, middle, high; None unless images prove that.
+
+    Both (n,) say of each image whether that was right. The difference and the fraction of better answers
+    among those that differ must be clear of chance: of few images the former always is.
+    """
+    differ, better = int((one != other).sum()), int((other & ~one).sum())
+    if wilson_interval(better, differ)[1] >= 0.5:
+        return None
+    low, mid, high = (100 * x for x in paired_difference(one, other))
+    return (low, mid, high) if high < 0 else None
 
 
 def final_loss(losses: list[float]) -> float:

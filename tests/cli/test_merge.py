@@ -1,0 +1,131 @@
+"""``tinytrain merge``: a stick of deltas becomes one, local images judge it, what fails writes nothing."""
+
+import json
+
+import numpy as np
+import pytest
+from cases import each
+from commandline import tt
+from toyfiles import write_images, write_network
+
+import tinytrain
+from tinytrain.base.errors import AdaptationRefusedError, InputError, UsageError
+from tinytrain.base.safetensors import decode
+from tinytrain.delta.file import load_delta
+
+CLASSES = ("ant", "bee", "cat", "dog")
+
+
+@pytest.fixture(scope="module")
+def stick(tmp_path_factory):
+    """Deltas of two devices with two classes each, of one with all, of one with wrong labels; and images."""
+    root = tmp_path_factory.mktemp("stick")
+    write_network(root)
+    write_images(root / "all", CLASSES, count=6)
+    write_images(root / "others", CLASSES, count=12, seed=9)
+    write_images(root / "held-out", CLASSES, count=8, seed=5)
+    for name, classes in {"one": CLASSES[:2], "two": CLASSES[2:], "wrong": CLASSES}.items():
+        (root / name).mkdir()
+        for k, label in enumerate(classes):
+            images = root / "others" / classes[(k + 1) % 4] if name == "wrong" else root / "all" / label
+            (root / name / label).symlink_to(images)
+    for name in ("all", "one", "two", "wrong"):
+        words = (
+            root / name,
+            "--backbone",
+            root / "toy.safetensors",
+            "--policy",
+            "none+slda",
+            "--force",
+            "-q",
+        )
+        assert tt("adapt", *words, "--out", root / f"{name}.delta.safetensors") == 0
+    return root
+
+
+def deltas(stick, *names):
+    return [stick / f"{name}.delta.safetensors" for name in names]
+
+
+def test_two_devices_make_the_delta_of_both(stick, tmp_path, capsys):
+    out = tmp_path / "both.safetensors"
+    assert tt("merge", *deltas(stick, "one", "two"), "-o", out, "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["classes"] == dict.fromkeys(CLASSES, 6) and result["layers"]["how"] == "untrained"
+    assert [row["images"] for row in result["merged"]] == [12, 12] and result["right"] is None
+    assert tt("merge", *deltas(stick, "two", "one"), "-o", tmp_path / "again.safetensors", "-q") == 0
+    assert (tmp_path / "again.safetensors").read_bytes() == out.read_bytes()
+    image = next((stick / "all" / "dog").iterdir())
+    assert tt("predict", out, image) == 0 and "dog" in capsys.readouterr().out
+
+
+def test_the_sums_are_those_of_a_device_that_has_seen_all_images(stick):
+    merged = tinytrain.merge(deltas(stick, "one", "two")).delta
+    joint = tinytrain.load_delta(deltas(stick, "all")[0])
+    assert merged.class_names == joint.class_names
+    for a, b in zip(vars(merged.head.moments).values(), vars(joint.head.moments).values(), strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_local_images_are_tried_with_each_delta_and_with_all_of_them(stick, tmp_path, capsys):
+    words = *deltas(stick, "one", "two"), "-o", tmp_path / "both.safetensors", "--check", stick / "held-out"
+    assert tt("merge", *words, "--json") == 0
+    right = json.loads(capsys.readouterr().out)["right"]
+    assert right["n"] == 32 and right["merged"] > max(right["each"])
+    assert tt("merge", *words, "--verbose") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("checked") and f"{right['merged']} of 32 images recognised" in out
+    assert "ant: 6; bee: 6; cat: 6; dog: 6" in out and "none was trained" in out
+
+
+def test_what_is_proved_to_be_worse_is_refused_and_not_written(stick, tmp_path, capsys):
+    """Labels of one device are wrong; the best of the deltas is better than both together."""
+    out = tmp_path / "poisoned.safetensors"
+    wrong = deltas(stick, "wrong")[0]
+    words = *deltas(stick, "all"), wrong, "-o", out
+    assert tt("merge", *words, "--check", stick / "held-out") == 5
+    err = capsys.readouterr().err
+    assert "left-out: merged it is" in err and "worse than the best of the deltas on 32 images" in err
+    assert not out.exists()
+    assert tt("merge", *words, "--verbose") == 0
+    assert "looks like two things in" in capsys.readouterr().out, "and without images the names say so"
+    with pytest.raises(AdaptationRefusedError):
+        tinytrain.merge(words[:2], stick / "held-out")
+
+
+@each(
+    "words, code, text",
+    [
+        (["one"], 2, "1 delta is nothing to merge"),
+        (["one", "missing"], 3, "file-missing"),
+        (["one", "two", "--check", "nowhere"], 3, "file-missing"),
+        (["one", "two", "-o", "one.delta.safetensors"], 2, "would replace"),
+        (["one", "two", "-o", "no/folder/x.safetensors"], 6, "create the folder first"),
+    ],
+)
+def test_what_cannot_be_merged_is_one_line(stick, tmp_path, monkeypatch, capsys, words, code, text):
+    monkeypatch.chdir(stick)
+    before = sorted(stick.iterdir())
+    given = [f"{word}.delta.safetensors" if word in ("one", "two", "missing") else word for word in words]
+    out = () if "-o" in words else ("-o", tmp_path / "x.safetensors")
+    assert tt("merge", *given, *out) == code
+    err = capsys.readouterr().err
+    assert text in err and err.count("\n") == 1
+    assert sorted(stick.iterdir()) == before and not (tmp_path / "x.safetensors").exists()
+
+
+def test_images_of_a_class_that_nobody_learnt_are_refused(stick, tmp_path):
+    write_images(tmp_path / "new", ("ant", "emu"), count=2)
+    with pytest.raises(InputError, match="unknown-class"):
+        tinytrain.merge(deltas(stick, "one", "two"), tmp_path / "new")
+    with pytest.raises(UsageError, match="1 deltas are too few"):
+        tinytrain.merge(deltas(stick, "one"))
+
+
+def test_a_delta_for_a_round_is_as_small_as_its_numbers(stick):
+    """Four bytes for each number of the sums, and little besides."""
+    path = deltas(stick, "all")[0]
+    tensors, _ = decode(path.read_bytes())
+    size, way = load_delta(path).head.embedding_size, len(CLASSES)
+    assert tensors["head.products"].nbytes == 4 * size * (size + 1) // 2
+    assert tensors["head.sums"].nbytes == 4 * way * size

@@ -1,0 +1,103 @@
+"""``tinytrain merge``: one delta of what several devices learnt."""
+
+import os
+
+from tinytrain.cli.commands.common import (
+    BackboneOfDelta,
+    add_backbone_of_delta,
+    add_json,
+    add_verbosity,
+    check_outputs,
+    open_delta,
+    print_result,
+    say,
+    text_width,
+)
+
+DESCRIPTION = (
+    "Make one delta of several that were adapted to different images, as if one device had seen them all. "
+    "Heads of sums (lda, mild-lda, slda, ridge) add exactly, in any order. Classes are matched by their "
+    "names. Trained layers are averaged by numbers of images if all deltas trained the same ones; otherwise "
+    "those of the delta with most images are kept, and the result says so. No image leaves a device, but "
+    "sums of few images show their embeddings."
+)
+EXAMPLES = """\
+  tinytrain merge kitchen.safetensors cellar.safetensors -o house.safetensors
+  tinytrain merge stick/*.safetensors -o all.safetensors --check held-out/
+  tinytrain merge stick/*.safetensors -o all.safetensors --json
+"""
+LAYERS = {
+    "untrained": "none was trained",
+    "same": "all deltas have the same ones",
+    "averaged": "averaged by numbers of images",
+}
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("deltas", metavar="DELTA", nargs="+", help="delta files or stores, two or more")
+    parser.add_argument(
+        "-o", "--out", metavar="FILE", required=True, help="file to write the delta of all to"
+    )
+    parser.add_argument(
+        "--check",
+        metavar="DIR",
+        help="folder with a folder of images per class: show how many are recognised before and after, and "
+        "write nothing if merging is proved to be worse",
+    )
+    add_backbone_of_delta(parser)
+    add_verbosity(parser, "every delta and conflict")
+    add_json(parser)
+
+
+def run(arguments) -> None:
+    from tinytrain.api.merge import merge
+    from tinytrain.base.errors import UsageError
+    from tinytrain.base.progress import ProgressLine
+    from tinytrain.delta.file import save_delta
+    from tinytrain.report.conclusion import LINES
+    from tinytrain.report.layout import fitted
+
+    if len(arguments.deltas) < 2:
+        raise UsageError("usage", "1 delta is nothing to merge; give two or more")
+    check_outputs(arguments.out, needed=arguments.deltas)
+    opened = [open_delta(path) for path in arguments.deltas]
+    network = BackboneOfDelta(arguments.backbone).of(opened[0], arguments.out) if arguments.check else None
+    with ProgressLine() as progress:
+        found = merge(opened, arguments.check, network=network, names=arguments.deltas, progress=progress)
+    save_delta(arguments.out, found.delta)
+    result = {"out": arguments.out, **found.to_json()}
+    say(*found.warnings)
+    most = None if arguments.verbose else LINES
+    print_result(result, "\n".join(fitted(_items(arguments.out, result), text_width(), most)), arguments.json)
+
+
+def _items(out: str, result: dict) -> list:
+    from tinytrain.report.conclusion import Written, written_item
+    from tinytrain.report.layout import Command, Item, count_of, short
+
+    rows, classes, right = result["merged"], result["classes"], result["right"]
+    images = sum(row["images"] for row in rows)
+    each = tuple(f"{short(row['name'])}: {count_of(row['images'], 'image')}" for row in rows)
+    held = tuple(f"{short(name)}: {n:g}" for name, n in classes.items())
+    how, largest = result["layers"]["how"], short(result["layers"]["largest"])
+    layers = LAYERS.get(how, f"kept from {largest}, which has most images: the deltas trained different ones")
+    items = [
+        Item("merged", f"{len(rows)} deltas, {count_of(images, 'image')}", each),
+        Item("classes", f"{len(classes)}, with images of each", held),
+        Item("layers", layers),
+    ]
+    if right:
+        best = max(right["each"])
+        text = f"{right['merged']} of {right['n']} images recognised; by the best of the deltas {best}"
+        items.insert(0, Item("checked", text))
+    if result["left_out"]:
+        names = "; ".join(map(short, result["left_out"]))
+        items.append(Item("left out", f"{names}: all of its images are in others"))
+    if result["conflicts"]:
+        texts = tuple(row["text"] for row in result["conflicts"])
+        items.append(Item("look at", count_of(len(texts), "conflict"), texts))
+    if result["replay_left_out"]:
+        items.append(Item("note", "features that deltas remember for 'adapt --from' were left out"))
+    items.append(written_item(Written(out, os.path.getsize(out))))
+    items.append(Command("next", ("tinytrain", "apply", out, "--store", "state/")))
+    return items
