@@ -25,7 +25,7 @@ ROWS_OF_FILES = {
 }
 # The parameters of `tinytrain.adapt` are options of the command line, most of which nobody gives.
 OPTIONS = {
-    "tinytrain/api/adapt.py": 9,
+    "tinytrain/api/adapt.py": 10,
     "tinytrain/pipeline/adapt.py": 9,
     **dict.fromkeys(("tinytrain/pipeline/second_look.py", "tinytrain/pipeline/committee.py"), 8),
 }

@@ -91,7 +91,7 @@ def test_actions_of_a_command_are_completed(complete):
 
 def test_options_of_the_command_are_completed_and_no_others(complete):
     found = complete("adapt", "--s")
-    assert found == {"--shots", "--seconds", "--seed", "--store"}
+    assert found == {"--shots", "--seconds", "--seed", "--start", "--store"}
     assert complete("bench", "tune", "--gr") == {"--grid"} and complete("bench", "run", "--gr") == set()
     assert complete("plan", "photos", "--pro") == {"--program"}
 

@@ -12,9 +12,11 @@ from tinytrain.api.opening import (
     open_network,
     open_task,
 )
+from tinytrain.base.errors import UsageError
 from tinytrain.base.progress import silent
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.delta.delta import Delta
+from tinytrain.delta.rebase import begun, rebased
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
@@ -38,6 +40,7 @@ def adapt(
     force: bool = False,
     head: str | None = None,
     train: bool | None = None,
+    start: str | os.PathLike | Delta | Report | None = None,
 ) -> Report:
     """Adapt `network` to `episode` inside `budget`; the network itself is not changed.
 
@@ -59,11 +62,20 @@ def adapt(
     training would not help or did harm; or "cosine", cosine prototypes for it. If the images do not fit their
     labels, `accepted` is False, and it is one of the last two. `train`: whether training is run; None: unless
     the images show beforehand that it would not help. `force` trains, and keeps all that can be kept.
+    `start`: a delta of `network`, such as a merged one, whose trained layers are where training begins; None:
+    those of the network. The result is one for `network`, and knows the classes of `episode` alone.
     Raises BudgetError if nothing fits, InputError for an unsuitable network, plan or images, UsageError for
     an unknown policy or head, AdaptationRefusedError if even the network as it is gives NaN or infinity.
     """
+    if start is not None:
+        start = open_delta(start)
+        base = open_network(network, start)
+        network = begun(base, start)
     opened, planner = open_task(network, episode, budget, policy, seed, device, head)
-    return adapting.adapt(planner.network, opened, None, planner, seed, device, force, train)
+    if start is not None and planner.backend.in_codes:
+        raise UsageError("unsupported", "in int8 training begins at the network; give --precision float32")
+    report = adapting.adapt(planner.network, opened, None, planner, seed, device, force, train)
+    return report if start is None else replace(report, delta=rebased(base, start, report.delta))
 
 
 def adapt_again(

@@ -10,6 +10,7 @@ from tinytrain.base.errors import AdaptationRefusedError, UsageError
 from tinytrain.cli.commands import episodes, going_on
 from tinytrain.cli.commands.common import (
     SEVERAL,
+    BackboneOfDelta,
     add_backbone,
     add_json,
     add_threads,
@@ -17,6 +18,7 @@ from tinytrain.cli.commands.common import (
     backbone_files,
     check_outputs,
     check_store,
+    open_delta,
     print_result,
     say,
     say_what_goes,
@@ -44,6 +46,7 @@ EXAMPLES = """\
   tinytrain adapt photos/ --replay 5 --out mine.safetensors
   tinytrain adapt --from mine.safetensors more/ --out more.safetensors
   tinytrain adapt --from mine.safetensors --add more/ --out more.safetensors
+  tinytrain adapt photos/ --start all.safetensors --out mine.safetensors
 """
 
 
@@ -77,6 +80,12 @@ def add_arguments(parser) -> None:
         help="go on from this delta with images of DIR, one folder per class, old or new; it must have been "
         "made with --replay, and what it remembers stands for the old images. Without DIR: adapt again to "
         "what it remembers, as after 'tinytrain forget'",
+    )
+    parser.add_argument(
+        "--start",
+        metavar="DELTA",
+        help="begin at the layers that this delta has trained, such as a merged one, in place of those of "
+        "the network; of its classes nothing is kept",
     )
     parser.add_argument(
         "--add", metavar="DIR", help="only add these images to the classifier of --from, and train nothing"
@@ -136,6 +145,7 @@ def _adapted(arguments, policy, progress):
     """The report of an adaptation to what the options say, and its planner."""
     from tinytrain.api.adapt import adapt
     from tinytrain.api.opening import chosen_network
+    from tinytrain.delta.rebase import begun
     from tinytrain.runtime.device import Device
 
     drawn = episodes.draw(arguments, policy)
@@ -145,10 +155,14 @@ def _adapted(arguments, policy, progress):
         chosen = chosen_network(drawn, arguments.budget, limits, policy, arguments.seed, device)
         arguments.backbone, drawn = chosen
         say(f"--backbone auto is {arguments.backbone}")
-    network = open_backbone(arguments.backbone)
-    remember_backbone(arguments.backbone, network)
-    planner = episodes.planner_of(arguments, network, policy, drawn)
-    options = {"force": arguments.force, "train": arguments.train}
+    if start := arguments.start and open_delta(arguments.start):
+        network = BackboneOfDelta(arguments.backbone).of(start, arguments.out)
+        planner = episodes.planner_of(arguments, begun(network, start), policy, drawn)
+    else:
+        network = open_backbone(arguments.backbone)
+        remember_backbone(arguments.backbone, network)
+        planner = episodes.planner_of(arguments, network, policy, drawn)
+    options = {"force": arguments.force, "train": arguments.train, "start": start}
     report = adapt(network, drawn, None, planner, arguments.seed, device, **options)
     return report.with_warnings(*episodes.warnings(arguments, policy, report.episode)), planner
 

@@ -3,6 +3,7 @@
 import os
 from typing import NamedTuple
 
+from tinytrain.backbones.catalogue import AUTO
 from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import (
@@ -25,6 +26,10 @@ METHOD = ("policy", "head", "replay", "macs", "macs_mode")  # those that the del
 
 def check_arguments(arguments) -> None:
     """Raise UsageError if options of ``--from`` do not go together."""
+    others = arguments.source, arguments.add, arguments.plan, arguments.backbone == AUTO or None
+    if arguments.start is not None and any(given is not None for given in others):
+        text = "--from, --add, --plan and --backbone auto do not go with it; leave them out"
+        raise UsageError("usage", f"--start DELTA begins at its layers, so {text}")
     if arguments.source is None:
         if arguments.add is not None:
             raise UsageError(
