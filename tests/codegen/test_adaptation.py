@@ -200,6 +200,17 @@ def test_an_adaptation_in_int8_has_the_bits_of_python(compiler, tmp_path):
     assert "head result: products" in device.training.buffers
 
 
+def test_dense_convolutions_are_trained_in_int8_with_the_bits_of_python(tmp_path):
+    """Of both strides, one of them with an addition; gradients go through others that stay as they are."""
+    network = int8nets.toy8("dense")
+    plan = plan_of(network, 3, 4, "lda", 60_000, 0.9, precision="int8", steps=4)
+    device, want, got = compare(tmp_path, network, plan, COMPILERS[0], emitted.sanitizers(COMPILERS[0]))
+    trained = {u.layer for u in device.recipe.updates if u.channels}
+    assert any(network.layers[i].kind == "conv" for i in trained) and "delta" in got and want["slices"]
+    calls = (tmp_path / "src" / "adapt.c").read_text()
+    assert "tt_unfold_plane_codes(" in calls and "tt_add_patches(" in calls
+
+
 def for_some_inputs(plan, network):
     """The same for every other input of pointwise layers, in any order, and one output of the first less."""
     first = next(u.layer for u in plan.recipe.updates if u.channels)

@@ -10,6 +10,7 @@ from cases import each, quick
 from toynets import rng
 
 from tinytrain.codegen.folder import SOURCES
+from tinytrain.kernels import reference
 from tinytrain.kernels import reference_int8 as oracle
 from tinytrain.kernels import reference_triangles as triangles
 from tinytrain.kernels import reference_updates as updates
@@ -161,6 +162,27 @@ def test_patches_of_images_are_those_of_the_oracle(c, rotated):
         )
         oracle.unfold_codes(want, image, table, 3, 2, first, rotated)
         assert found.tolist() == want.tolist()
+
+
+@each("size, stride", [(3, 1), (3, 2), (5, 2), (1, 2)])
+def test_patches_of_codes_and_sums_of_their_gradients_are_those_of_the_oracle(c, size, stride):
+    """Some rows after others; padding has the code of 0, and images may be narrower than the filter."""
+    r = rng("patches", size, stride)
+    for width, channels, top in ((7, 5, size // 2), (2, 3, size // 2), (4, 6, 0)):
+        x = r.integers(-128, 128, (1, 6, width, channels)).astype(np.int8)
+        down, across = (6 + top - 1) // stride, (width - 1) // stride + 1
+        shape = Shape(6, width, channels, down, across, size, stride)
+        sums, wanted = np.full((2, *x.shape), np.nan, np.float32)
+        for first, rows in ((0, 2), (2, down - 2)):
+            found, want = np.zeros((2, rows, across, size * size * channels), np.int8)
+            c.tt_unfold_plane_codes(at(found), at(x), shape, first, rows, top, -7)
+            oracle.unfold_plane_codes(want, x, size, stride, first, down, top, -7)
+            assert found.tolist() == want.tolist()
+            g = r.integers(-9, 10, found.shape).astype(np.float32)  # sums of whole numbers are exact
+            if top == size // 2:
+                c.tt_add_patches(at(sums), at(g), shape, first, rows)
+                reference.add_patches(wanted, g, size, stride, first, down)
+                assert sums.tobytes() == wanted.tobytes()
 
 
 @each(("changed", "inputs"), CHANGED)

@@ -60,7 +60,6 @@ def with_output(network, layer, codes):
     [
         ("squeeze", {"kind": "squeeze"}),
         ("squeeze or excite", {"kind": "excite"}),
-        ("dense convolution", {"kind": "conv"}),
         ("adds a shortcut", {"shortcut": True}),
         ("max pooling", {"max_pool": True}),
         ("behind a sum", {"residual": True, "activation": "relu"}),

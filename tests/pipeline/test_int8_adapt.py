@@ -19,6 +19,7 @@ from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.recipe import ROUNDINGS, Recipe, Update
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
+from tinytrain.program.checker import check_program
 from tinytrain.runtime.device import Device
 from tinytrain.runtime.predict import Predictor
 
@@ -62,6 +63,18 @@ def test_it_takes_the_bytes_of_its_plan_and_no_more_than_the_budget(chosen):
     assert report.program.nbytes == report.plan.cost.arena <= MEMORY
     assert report.to_json()["memory"]["precision"] == "int8"
     assert all(np.isfinite(report.ran.losses)) and report.ran.losses
+
+
+@each("chosen", ["tinytrain", "full"])
+def test_dense_convolutions_behind_the_first_layer_are_trained_and_predicted_from_a_file(chosen):
+    network, budget = toy8("dense"), Budget(200_000, precision="int8")
+    report = adapt(network, toy_episode(), budget, chosen, device=ONE, force=True)
+    check_program(report.program)
+    trained = {s.layer for s in report.delta.slices if s.part == "weight" and s.layer}
+    assert any(network.layers[i].kind == "conv" for i in trained)
+    again = decode_delta(*decode(encode_delta(report.delta)))
+    probabilities = Predictor(network, again).probabilities(report.episode.query)
+    assert np.array_equal(probabilities.argmax(axis=1), report.answers.after)
 
 
 @each("rounding", ROUNDINGS)

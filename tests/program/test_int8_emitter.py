@@ -16,7 +16,7 @@ from tinytrain.program.autodiff import inner_channels
 from tinytrain.program.segment_checker import check_segment
 from tinytrain.program.trained_arrays import slots
 
-NETWORKS = pytest.mark.parametrize("name", ["blocks", "headed"])
+NETWORKS = pytest.mark.parametrize("name", ["blocks", "headed", "dense"])
 
 
 @NETWORKS

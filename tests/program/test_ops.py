@@ -11,7 +11,7 @@ from tinytrain.program import autodiff
 from tinytrain.program.autodiff.ops import OPS
 
 # The tables, and which kinds are computed together: in row tiles, in rows, and for some channels at a time.
-NAMED = {"ops.py", "int8_ops.py", "fused_block.py", "streamed.py", "inner_channels.py"}
+NAMED = {"ops.py", "int8_ops.py", "int8_conv.py", "fused_block.py", "streamed.py", "inner_channels.py"}
 
 
 def test_every_kind_of_layer_has_a_row():

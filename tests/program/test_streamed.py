@@ -17,6 +17,7 @@ from tinytrain.episode.augment import Augmentation
 from tinytrain.plan.budget import TaskShape
 from tinytrain.program.autodiff import streamed
 from tinytrain.program.autodiff.emitter import ROW_TILE_BYTES, Emitter
+from tinytrain.program.autodiff.int8_emitter import Int8Emitter
 from tinytrain.program.checker import check_program
 from tinytrain.program.compile import compile_fisher
 from tinytrain.program.forward import compile_forward
@@ -35,10 +36,10 @@ def ends_of_blocks(network):
     return [i for i in range(2, len(blocks) + 1) if i == len(blocks) or blocks[i] != blocks[i - 1]]
 
 
-def usable(network):
+def usable(network, kinds=Emitter.streamed_kinds):
     """Ends of blocks up to which all layers can be streamed."""
     ends = ends_of_blocks(network)
-    found = [e for e in ends if all(map(streamed.is_streamed, network.layers[:e], range(e)))]
+    found = [e for e in ends if all(streamed.is_streamed(network.layers[i], i, kinds) for i in range(e))]
     assert found
     return found
 
@@ -69,16 +70,24 @@ def test_an_image_is_streamed_if_that_takes_less_than_row_tiles(size, streams, m
     assert (chosen < in_tiles) if streams else (chosen == in_tiles)
 
 
-@pytest.mark.parametrize("name", ["blocks", "headed"])
+@pytest.mark.parametrize("name", ["blocks", "headed", "dense"])
 def test_blocks_that_are_streamed_give_the_codes_of_whole_ones_wherever_they_end(name, monkeypatch):
     network, shown = toy8(name), images(1)
     want = Integers(network).run(Integers(network).pixels(shown[0]))
-    for end in usable(network):
+    for end in usable(network, Int8Emitter.streamed_kinds):
         monkeypatch.setattr("tinytrain.program.autodiff.emitter.streamed_layers", lambda *_: end)  # noqa: B023
         segment, source = forward8(network, 0, len(network.layers), 1)
         (out,) = run8(segment, network, {source: shown})
         np.testing.assert_array_equal(out[0], want[-1])
         assert segment.macs("forward") == network.macs  # no row is computed twice
+
+
+def test_dense_convolutions_are_streamed_in_int8_if_that_takes_less(monkeypatch):
+    network = toy8("dense", 64)
+    last = len(network.layers)
+    chosen = forward8(network, 0, last, 1)[0].nbytes
+    monkeypatch.setattr(Int8Emitter, "streamed_kinds", Emitter.streamed_kinds)
+    assert chosen < 0.7 * forward8(network, 0, last, 1)[0].nbytes
 
 
 def features(network, layer: int, change) -> np.ndarray:

@@ -110,6 +110,16 @@ def depthwise_grad_in_place(r):
     return g, work, weights(r, size * size, channels), r.uniform(0, 0.01, channels).astype(np.float32), size
 
 
+def unfold_plane_codes(r):
+    """Some output rows of several images, or of one whose first rows are made at a time."""
+    n, height, width, channels, stride, size = sizes(r, 3, 8, 8, 12, 2, 3)
+    lines, across, size = -(-height // stride), -(-width // stride), 2 * size - 1
+    first, top = int(r.integers(0, n * lines)), int(r.integers(0, size))
+    rows = int(r.integers(1, n * lines - first + 1))
+    out = fresh(rows, across, size * size * channels, **EXACT)
+    return out, codes(r, n, height, width, channels), size, stride, first, lines, top, _zero(r)
+
+
 def unfold_codes(r):
     """Some images are about as wide as a row of codes that the kernel keeps, and some are wider."""
     size, stride = int(r.choice([3, 5, 7])), int(r.choice([1, 2]))
@@ -385,6 +395,6 @@ INT8_CASES = {
         inverse_diagonal_packed, momentum_step,
         pack_inside, pool_codes,
         product_codes, product_wide, round_codes, round_masters, scatter_weights, sgd_step,
-        take_step, unfold_codes, widen_codes, widen_columns,
+        take_step, unfold_codes, unfold_plane_codes, widen_codes, widen_columns,
     )
 }  # fmt: skip

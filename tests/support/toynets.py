@@ -48,6 +48,19 @@ HEADED = (  # a residual block without an expand convolution, a lone head convol
     ("pointwise", 9, 1, 1, False, 2, False),
     ("pointwise", 20, 1, 1, True, 3, False),
 )
+DENSE = (  # dense convolutions of both strides behind the first one, one of them residual, as MobileNetV4 has
+    ("conv", 8, 3, 2, True, 0, False),
+    ("conv", 9, 3, 1, True, 1, False),
+    ("pointwise", 7, 1, 1, False, 1, False),
+    ("conv", 12, 5, 2, True, 2, False),
+    ("pointwise", 8, 1, 1, False, 2, False),
+    ("conv", 10, 3, 1, True, 3, False),
+    ("conv", 8, 3, 1, False, 3, True),
+    ("pointwise", 14, 1, 1, True, 4, False),
+    ("depthwise", 14, 3, 1, True, 4, False),
+    ("pointwise", 9, 1, 1, False, 4, False),
+    ("conv", 11, 1, 2, True, 5, False),
+)
 # Beyond these seven numbers: the activation instead of ReLU6, "shortcut" or "max_pool".
 RESIDUAL = (  # as ResNets are: dense convolutions, max pooling, ReLU behind sums, a shortcut of its own
     ("conv", 7, 7, 2, False, 0, False, "relu", "max_pool"),
@@ -112,7 +125,10 @@ def layers(rows, spec) -> tuple[Layer, ...]:
 def toy(name="blocks", size=SIZE, seed=0, spec=None) -> Network:
     """A toy network, by name or by its rows, whose activations meet both ends of ReLU6."""
     spec = spec or InputSpec((size, size, 3))
-    r, made = rng(name, size, seed), layers(ROWS[name] if isinstance(name, str) else name, spec)
+    r, made = (
+        rng(name, size, seed),
+        layers((ROWS | {"dense": DENSE})[name] if isinstance(name, str) else name, spec),
+    )
     name = name if isinstance(name, str) else "rows"
     weights = tuple((r.standard_normal((x.fan_in, x.cout)) * (3 / x.fan_in) ** 0.5).astype("f") for x in made)
     biases = tuple((0.5 + 0.7 * r.standard_normal(x.cout)).astype("f") for x in made)

@@ -19,6 +19,7 @@ from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import macs_of
 from tinytrain.plan.plan import Cost, Plan
 from tinytrain.plan.recipe import Recipe, Resources
+from tinytrain.program.backend import Backend
 from tinytrain.program.backends.registry import FLOAT32, INT8, find_backend
 from tinytrain.program.calls import Buffer, Role
 from tinytrain.program.compile import compile_fisher, compile_training, training_bytes
@@ -111,7 +112,7 @@ def device_of(network: Network, plan: Plan) -> Device:
         what, remedy = f"computes in {plan.recipe.precision}", f"give --precision {' or '.join(ACTIVATIONS)}"
         raise UsageError("unsupported", f"the plan {what}, which has no form in C; {remedy}")
     for i, layer in enumerate(network.layers):
-        if not _has_kernels(layer, i, plan.recipe.precision):
+        if not _has_kernels(layer, i, find_backend(plan.recipe.precision)):
             what = f"layer {layer.name} of {network.name} has no kernel in C"
             raise UsageError("unsupported", f"{what}; take another backbone, such as small")
     if obstacle := next(_obstacles(network, plan), None):
@@ -125,9 +126,10 @@ def device_of(network: Network, plan: Plan) -> Device:
     return Device(program.network, recipe, task.n_way, task.n_support // task.n_way, probe, placed(program))
 
 
-def _has_kernels(layer: Layer, index: int, precision: str) -> bool:
-    known = layer.kind in ("pointwise", "depthwise") or (layer.kind == "conv" and index == 0)
-    return known and layer.follows in ACTIVATIONS[precision] and not layer.shortcut and not layer.max_pool
+def _has_kernels(layer: Layer, index: int, backend: Backend) -> bool:
+    dense = layer.kind == "conv" and (index == 0 or backend.in_codes)
+    known = layer.kind in ("pointwise", "depthwise") or dense
+    return known and layer.follows in ACTIVATIONS[backend.name] and not layer.shortcut and not layer.max_pool
 
 
 def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:

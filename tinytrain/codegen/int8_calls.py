@@ -49,6 +49,7 @@ INT8_CALLS: dict[str, Callable[[Line], str]] = {
     "adam_step": of("tt_adam_step", 0, 1, 2, 4, 5, (5, 0), 6, 7, 8),
     "add_codes": of("tt_add_codes", 0, 1, 2, total(0), _sum),
     "add_fisher_columns": of("tt_add_fisher_columns", 0, 1, 2, 3, 4, 5, (3, 0), 6, (3, 1), (2, 1)),
+    "add_patches": of("tt_add_patches", 0, 1, shape(0, 1, 2, 3), 4, (1, 0)),
     "copy_codes": of("tt_copy_codes", 0, 1, total(0)),
     "depthwise_codes": of("tt_depthwise_codes", 0, 1, 2, shape(1, 0, 6, 7), 8),
     "depthwise_grad_in_place": of("tt_depthwise_grad_in_place", 0, 1, 2, shape(0, 0, 4)),
@@ -74,6 +75,7 @@ INT8_CALLS: dict[str, Callable[[Line], str]] = {
     "show_rows": of("tt_show_rows", 0, 1, (0, 0)),
     "take_step": of("tt_take_step", 0, 1, total(0)),
     "unfold_codes": of("tt_unfold_codes", 0, 1, shape(1, 0, 3, 4), 5, (0, 0), 6, "tt_pixel_codes"),
+    "unfold_plane_codes": of("tt_unfold_plane_codes", 0, 1, shape(1, 0, 2, 3), 4, (0, 0), 6, 7),
     "widen_codes": _widen,
     "widen_columns": of("tt_widen_columns", 0, 1, 3, (0, 1)),
 }  # fmt: skip

@@ -36,7 +36,7 @@ MODULES = {
         "grad_weight_codes", "grad_weight_columns", "mask_columns", "pack_inside", "widen_codes",
         "widen_columns",
     ),
-    "int8_unfold": ("grad_weight_image", "unfold_codes"),
+    "int8_unfold": ("grad_weight_image", "unfold_codes", "unfold_plane_codes"),
     "int8_updates": (
         "adam_step", "fold_bias", "gather_weights", "momentum_step", "round_codes", "round_masters",
         "scatter_weights", "sgd_step", "take_step",

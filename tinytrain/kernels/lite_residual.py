@@ -97,7 +97,7 @@ def upsample_grad(gx, g):
 
 
 @inlined
-def _taps_inside(row, column, size, height, width):
+def taps_inside(row, column, size, height, width):
     """Taps [first, last) of a filter row inside the plane; its first tap lies at (`row`, `column`)."""
     if not 0 <= row < height:
         return 0, 0
@@ -117,7 +117,7 @@ def unfold_plane(y, x, size, stride, first, lines):
         for j in range(y.shape[1]):
             for dy in range(size):
                 row, column = i * stride + dy - pad, j * stride - pad
-                low, high = _taps_inside(row, column, size, height, width)
+                low, high = taps_inside(row, column, size, height, width)
                 out = np.uint64(((k * y.shape[1] + j) * size + dy) * size * channels)
                 inp = np.uint64(((n * height + row) * width + column) * channels)
                 for c in range(np.uint64(low * channels)):
@@ -145,7 +145,7 @@ def add_patches(gx, g, size, stride, first, lines):
         for j in range(g.shape[1]):
             for dy in range(size):
                 row, column = i * stride + dy - pad, j * stride - pad
-                low, high = _taps_inside(row, column, size, height, width)
+                low, high = taps_inside(row, column, size, height, width)
                 inp = np.uint64(((k * g.shape[1] + j) * size + dy) * size * channels)
                 out = np.uint64(((n * height + row) * width + column) * channels)
                 for c in range(np.uint64(low * channels), np.uint64(high * channels)):

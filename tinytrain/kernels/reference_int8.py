@@ -38,6 +38,15 @@ def unfold_codes(y, image, table, size, stride, first, rotated):
     y[...] = np.concatenate(taps, axis=-1)
 
 
+def unfold_plane_codes(y, x, size, stride, first, lines, top, fill):
+    """As `unfold_plane` of codes, with `top` rows of padding above x; padding has the code `fill`."""
+    pad, shape = (size - 1) // 2, (len(x), lines, y.shape[1], x.shape[3])
+    sides = (0, 0), (top, lines * stride + size), (pad, pad + stride), (0, 0)
+    padded = np.pad(x, sides, constant_values=int(fill))
+    taps = [window(padded, t // size, t % size, shape, stride) for t in range(size * size)]
+    y[...] = np.concatenate(taps, axis=-1).reshape(-1, *y.shape[1:])[first : first + len(y)]
+
+
 def product_codes(y, x, w, b, factor, shift, zero):
     """y (m, n) int8 from codes x (m, k) and weights w (n, k); `b` has what their zero adds up to, too."""
     sums = x.astype(np.int32) @ w.astype(np.int32).T + b

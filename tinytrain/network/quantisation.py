@@ -67,10 +67,9 @@ RELU6_TOP = 6 * (1 + 1e-6)
 
 def layers_obstacle(layers) -> str | None:
     """The layer that int8 programs cannot run, with the reason; None if they can run all of `layers`."""
-    for index, layer in enumerate(layers):
+    for layer in layers:
         wrong = {
             "is a squeeze or excite layer": layer.squeezes or layer.excites,
-            "is a dense convolution behind the first layer": layer.kind == "conv" and index > 0,
             "adds a shortcut": layer.shortcut,
             "has max pooling": layer.max_pool,
             f"has the activation {layer.follows}": layer.follows not in (None, "relu", "relu6"),

@@ -75,6 +75,7 @@ def _inner_channels(table, planes, weights, scale) -> None:
     table.widen_columns(np.zeros((9, 4), np.float32), weights, scale, 0)
     table.gather_some(np.zeros((4, 1), np.float32), rows, some, 0)
     codes = np.zeros((4, 4), np.int8)
+    table.unfold_plane_codes(np.zeros((1, 2, 36), np.int8), codes.reshape(1, 2, 2, 4), 3, 1, 0, 2, 1, 0)
     table.grad_weight_columns(rows.copy(), codes, rows, np.float32(1), 0, 0)
     table.grad_input_rows(rows.copy(), rows, codes, scale, 0)
 

@@ -250,6 +250,7 @@ KERNELS: dict[str, Signature] = {
     "unfold": _of(y=writes("r q p"), image=reads("h w c", None)),
     "unfold_codes": _of(y=writes("r q p", "int16"), image=reads("h w c", IMAGE)),
     "unfold_plane": _of(y=writes("r q p"), x=reads("n h w c")),
+    "unfold_plane_codes": _of(y=writes("r q p", INT8), x=reads("n h w c", INT8)),
     "upsample_add": _of(y=updates("n * * c"), x=reads("n * * c")),
     "upsample_grad": _of(gx=writes("n * * c"), g=reads("n * * c")),
     "widen_codes": _of(y=writes("m c"), x=reads("m c", INT8), scale=reads("c")),

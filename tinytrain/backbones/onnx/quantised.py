@@ -150,7 +150,7 @@ def int8_problems(walk: Walk, layers: tuple[Layer, ...]) -> Iterator[tuple[Node,
     """Why the convolutions of a quantised graph are no int8 network of `layers`: node and reason."""
     for k, (part, node) in enumerate(zip(walk.parts, walk.convolutions, strict=True)):
         alone = replace(layers[k], name="")
-        if obstacle := layers_obstacle((alone,) if k == 0 else (alone, alone)):
+        if obstacle := layers_obstacle((alone,)):
             yield node, f"it {obstacle.removeprefix('layer').strip()}, which does not run in int8"
         elif node.inputs[1] not in walk.stored:
             yield node, "its weight is not quantised"

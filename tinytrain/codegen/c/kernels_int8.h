@@ -78,6 +78,7 @@ void tt_depthwise_codes(int8_t *y, const int8_t *x, tt_layer layer, tt_shape sha
 /* kernels_int8_layers.c */
 void tt_unfold_codes(int16_t *y, const uint8_t *image, tt_shape shape, uint32_t first, uint32_t rows, int rotated,
                      const int16_t *codes);
+void tt_unfold_plane_codes(int8_t *y, const int8_t *x, tt_shape shape, uint32_t first, uint32_t rows, int top, int fill);
 void tt_add_codes(int8_t *y, const int8_t *x, const int8_t *skip, uint32_t n, tt_sum_of how);
 void tt_pool_codes(float *y, const int8_t *x, uint32_t positions, uint32_t n, float scale, int zero);
 void tt_copy_codes(int8_t *y, const int8_t *x, uint32_t n);
@@ -95,6 +96,7 @@ void tt_depthwise_grad_in_place(float *g, float *work, tt_layer layer, tt_shape 
 void tt_grad_input_codes(float *gx, const float *g, tt_layer layer, uint32_t rows);
 void tt_grad_input_columns(float *gx, const float *g, tt_layer layer, uint32_t rows, uint32_t first, uint32_t n);
 void tt_grad_input_rows(float *gx, const float *g, tt_layer layer, uint32_t rows, uint32_t first, uint32_t n);
+void tt_add_patches(float *gx, const float *g, tt_shape shape, uint32_t first, uint32_t rows);
 
 /* kernels_int8_columns.c: of some channels from `first` on */
 void tt_grad_weight_columns(float *gw, const int8_t *x, const float *g, float scale, int zero, uint32_t rows,

@@ -174,3 +174,21 @@ void tt_grad_input_rows(float *gx, const float *g, tt_layer layer, uint32_t rows
 
     multiply(gx, g, &p, rows);
 }
+
+/* gx (height, width, channels) += the gradients g (rows, out_width, kernel * kernel * channels) of the patches of output
+ * rows from `first` on; the first row starts it at 0. */
+void tt_add_patches(float *gx, const float *g, tt_shape s, uint32_t first, uint32_t rows)
+{
+    int pad = (s.kernel - 1) / 2;
+
+    if (first == 0)
+        tt_clear(gx, (uint32_t)s.height * s.width * s.channels);
+    for (uint32_t i = 0; i < rows; i++)
+        for (int j = 0; j < s.out_width; j++)
+            for (int dy = 0; dy < s.kernel; dy++) {
+                int r = (int)(first + i) * s.stride + dy - pad, q = j * s.stride - pad;
+                for (int end = q + s.kernel; q < end; q++, g += s.channels)
+                    if (r >= 0 && r < s.height && q >= 0 && q < s.width)
+                        tt_accumulate(gx + (uint32_t)(r * s.width + q) * s.channels, g, s.channels);
+            }
+}

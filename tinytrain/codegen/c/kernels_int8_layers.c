@@ -24,6 +24,24 @@ void tt_unfold_codes(int16_t *y, const uint8_t *image, tt_shape s, uint32_t firs
             }
 }
 
+/* y (rows, out_width, kernel * kernel * channels) = patches of output rows from `first` on, of codes x (height, width,
+ * channels) below `top` rows of padding, whose code is `fill`. */
+void tt_unfold_plane_codes(int8_t *y, const int8_t *x, tt_shape s, uint32_t first, uint32_t rows, int top, int fill)
+{
+    int pad = (s.kernel - 1) / 2;
+
+    for (uint32_t i = 0; i < rows; i++)
+        for (int j = 0; j < s.out_width; j++)
+            for (int dy = 0; dy < s.kernel; dy++) {
+                int r = (int)(first + i) * s.stride + dy - top, q = j * s.stride - pad;
+                for (int end = q + s.kernel; q < end; q++, y += s.channels)
+                    if (r >= 0 && r < s.height && q >= 0 && q < s.width)
+                        memcpy(y, x + (uint32_t)(r * s.width + q) * s.channels, s.channels);
+                    else
+                        memset(y, fill, s.channels);
+            }
+}
+
 /* y (n,) = codes of the sums of two values; y may be x or skip. Factors are below 2^20, so that 32 bits are enough. */
 void tt_add_codes(int8_t *y, const int8_t *x, const int8_t *skip, uint32_t n, tt_sum_of how)
 {

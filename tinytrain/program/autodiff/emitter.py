@@ -14,7 +14,7 @@ from tinytrain.program.autodiff.inner_channels import through_block
 from tinytrain.program.autodiff.lite_residual import add_gradient, add_module, backward_module
 from tinytrain.program.autodiff.ops import OPS, op_of, parameter_gradients
 from tinytrain.program.autodiff.squeeze import scaled, scaled_grad
-from tinytrain.program.autodiff.streamed import streamed, streamed_layers
+from tinytrain.program.autodiff.streamed import KINDS, streamed, streamed_layers
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import Bias, LayerArray, Segment, View, Weight
 
@@ -32,6 +32,7 @@ class Emitter:
     """
 
     ops = OPS
+    streamed_kinds = KINDS  # of layers behind the first that `streamed` computes
 
     def __init__(self, segment: Segment, network: Network, row_tile: int | None = None):
         self.segment, self.network, self.n = segment, network, segment.n
@@ -98,7 +99,8 @@ class Emitter:
         """How many of the layers [first, last) are computed by `streamed`, beginning with an image x."""
         if self.fast_path or self.modules or first or self.n > 1:
             return 0
-        return streamed_layers(self.layers, last, self.row_tile // self.segment.backend.itemsize)
+        row_tile = self.row_tile // self.segment.backend.itemsize
+        return streamed_layers(self.layers, last, row_tile, self.streamed_kinds)
 
     def takes_block(self, i: int, tape: Tape) -> bool:
         """Whether the gradient goes through the block that layer i ends for some channels at a time."""

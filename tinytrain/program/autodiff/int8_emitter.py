@@ -6,8 +6,10 @@ from tinytrain.network.network import Network
 from tinytrain.network.quantisation import Codes, input_codes
 from tinytrain.program.autodiff.emitter import Emitter
 from tinytrain.program.autodiff.inner_channels import has_inner_channels
+from tinytrain.program.autodiff.int8_conv import DENSE
 from tinytrain.program.autodiff.int8_ops import INT8_OPS, add, int8_weight
 from tinytrain.program.autodiff.ops import op_of
+from tinytrain.program.autodiff.streamed import WITH_DENSE
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import LayerArray, Segment, View, Weight
 
@@ -17,7 +19,8 @@ DTYPES = {"scale": "float32", "lsb": "float32", "unit": "float32", "bias": "floa
 class Int8Emitter(Emitter):
     """As `Emitter`, for a network with codes."""
 
-    ops = INT8_OPS
+    ops = INT8_OPS | DENSE
+    streamed_kinds = WITH_DENSE
 
     def __init__(self, segment: Segment, network: Network, row_tile: int | None = None):
         super().__init__(segment, network, row_tile)

@@ -10,7 +10,6 @@ from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network
 from tinytrain.network.quantisation import addition_factors
 from tinytrain.program.autodiff.depthwise import trained_input as trained_filters
-from tinytrain.program.autodiff.grouped_conv import trained_input as every_input
 from tinytrain.program.autodiff.ops import Op
 from tinytrain.program.autodiff.pointwise import trained_input as trained_inputs
 from tinytrain.program.calls import Role, View, Weight
@@ -154,10 +153,6 @@ def is_turned(network: Network, i: int) -> bool:
     return network.layers[i].kind != "depthwise"
 
 
-def _no_grad_input(*arguments) -> View:
-    raise AssertionError("images have no gradient")
-
-
 def image_grad_weight(emitter, i: int, gw: View, x: View, g: View) -> None:
     """Of codes of pixels, image by image; nothing is unfolded."""
     layer, spec = emitter.layers[i], emitter.network.input
@@ -167,8 +162,8 @@ def image_grad_weight(emitter, i: int, gw: View, x: View, g: View) -> None:
         emitter.segment.call("grad_weight_image", gw, image, gk, *how, part="grad_weight")
 
 
+# Beside them there are dense convolutions: see `int8_conv`.
 INT8_OPS: dict[str, Op] = {
-    "conv": Op(first_layer, _no_grad_input, image_grad_weight, every_input, forward_rows=image_rows),
     "depthwise": Op(
         depthwise, depthwise_grad_input, depthwise_grad_weight, trained_filters,
         forward_padded=depthwise_padded,

@@ -14,7 +14,8 @@ from tinytrain.network.layer import Layer
 from tinytrain.program.autodiff.ops import op_of
 from tinytrain.program.calls import View
 
-KINDS = ("depthwise", "pointwise")  # and a dense convolution of the image
+KINDS = ("depthwise", "pointwise")  # beside a dense convolution of the image
+WITH_DENSE = (*KINDS, "conv")  # in int8
 STEM_ROWS = 4  # of the first layer at a time: the rows of the image that two steps share are made twice
 
 
@@ -99,22 +100,25 @@ def rows_read(layer: Layer, first: int, last: int) -> tuple[int, int]:
     return max(0, low), min(layer.in_hw[0], high)
 
 
-def streamed_layers(layers: tuple[Layer, ...], last: int, row_tile: int) -> int:
+def streamed_layers(
+    layers: tuple[Layer, ...], last: int, row_tile: int, kinds: tuple[str, ...] = KINDS
+) -> int:
     """How many of the layers [0, last) are best computed by `streamed`; 0 if the others take more bytes.
 
-    `row_tile` is the number of values in a row tile of the others.
+    `row_tile` is the number of values in a row tile of the others, `kinds` as in `is_streamed`.
     """
     ends = [k for k in range(2, last + 1) if k == last or layers[k].block != layers[k - 1].block]
-    usable = next((k for k in range(last) if not is_streamed(layers[k], k)), last)
+    usable = next((k for k in range(last) if not is_streamed(layers[k], k, kinds)), last)
     found = {end: _peak(layers, [end, *ends], row_tile) for end in [0, *ends] if end <= usable}
     return min(found, key=found.__getitem__)
 
 
-def is_streamed(layer: Layer, i: int) -> bool:
-    """Whether `streamed` can compute layer i: only the first one may read several rows of all channels."""
-    known = layer.kind in KINDS or (i == 0 and layer.kind == "conv")
+def is_streamed(layer: Layer, i: int, kinds: tuple[str, ...] = KINDS) -> bool:
+    """Whether `streamed` can compute layer i: if it is not the first one, it is of one of the `kinds`."""
+    known = layer.kind in kinds or (i == 0 and layer.kind == "conv")
     plain = known and not layer.max_pool and not layer.shortcut
-    return plain and (layer.block > 0 or not layer.residual)
+    # What is added to a dense convolution would have to be there for its rows.
+    return plain and (not layer.residual or (layer.block > 0 and layer.kind != "conv"))
 
 
 def _peak(layers: tuple[Layer, ...], ends: list[int], row_tile: int) -> int:
@@ -159,7 +163,7 @@ def streamed(emitter, x: View, last: int) -> View:
             continue
         layer, (low, high) = layers[step.layer], step.source
         part = rows[step.layer - 1].rows(step.at, step.at + high - low)
-        if layer.kind == "depthwise":
+        if layer.kind != "pointwise":
             top = low - (step.first * layer.stride - layer.pad)
             batches = (view.reshape(1, *view.shape) for view in (y, part))
             op.forward_padded(emitter, step.layer, *batches, top, layer.follows)
