@@ -24,7 +24,7 @@ def pictures(network, count=6) -> Images:
     return Images(np.zeros(count, np.int32), tuple(map(str, range(count))), lambda i, size: drawn[i])
 
 
-@pytest.mark.parametrize("name", ["blocks", "headed"])
+@pytest.mark.parametrize("name", ["blocks", "headed", "dense"])
 def test_a_calibrated_network_embeds_in_int8_as_in_float32(name):
     network = quantised(toy(name))
     found = calibrated_network(network, pictures(network))

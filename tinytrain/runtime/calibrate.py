@@ -85,20 +85,23 @@ class FloatPass:
             shape = layer.kernel, layer.stride, layer.pad
             self.kernels.depthwise_forward(y[None], x[None], weight, bias, *shape, False)
         else:
-            rows = x.reshape(-1, layer.cin)
-            if i == 0:
-                spec = self.network.input
-                patches = np.empty((*layer.out_hw, layer.fan_in), np.float32)
-                normal = (
-                    np.tile(np.array(part, np.float32), layer.kernel) for part in (spec.mean, spec.scale)
-                )
-                self.kernels.unfold(patches, x, layer.kernel, layer.stride, 0, spec.rotated, *normal)
-                rows = patches.reshape(-1, layer.fan_in)
-            self.kernels.matmul(y.reshape(-1, layer.cout), rows, weight)
+            rows = x if layer.kind == "pointwise" else self._patches(i, layer, x)
+            self.kernels.matmul(y.reshape(-1, layer.cout), rows.reshape(-1, layer.fan_in), weight)
             y += bias
         if layer.follows:
             np.clip(y, 0, SIX if layer.follows == "relu6" else None, out=y)
         return y
+
+    def _patches(self, i: int, layer, x: np.ndarray) -> np.ndarray:
+        """What a dense convolution reads for each of its outputs."""
+        patches, how = np.empty((*layer.out_hw, layer.fan_in), np.float32), (layer.kernel, layer.stride, 0)
+        if i:
+            self.kernels.unfold_plane(patches, x[None], *how, layer.out_hw[0])
+        else:
+            spec = self.network.input
+            normal = (np.tile(np.array(part, np.float32), layer.kernel) for part in (spec.mean, spec.scale))
+            self.kernels.unfold(patches, x, *how, spec.rotated, *normal)
+        return patches
 
 
 def _widen(ranges: dict, histograms: dict, key, values: np.ndarray) -> None:
