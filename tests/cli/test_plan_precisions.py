@@ -75,6 +75,7 @@ def test_the_plan_of_each_precision_is_the_one_that_it_has_alone(compared):
         (("--budget", SMALL), "int8", "in float32 not all that the policy chooses"),
         (("--budget", ENOUGH, "--precision", "int8"), "int8", "--precision int8 was given"),
         (("--budget", "64MB", "--policy", "tinytl"), "float32", "cannot be trained in int8"),
+        (("--budget", ENOUGH, "--precision", "noisy:0.05"), "noisy:0.05:0", "noisy:0.05 was given"),
     ],
 )
 def test_it_says_which_is_taken_and_why(compared, words, capsys, options, taken, why):
@@ -83,9 +84,9 @@ def test_it_says_which_is_taken_and_why(compared, words, capsys, options, taken,
     assert tt(*words(*options)) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 8 and max(map(len, lines)) <= 100
-    other = {"float32": "int8", "int8": "float32"}[taken]
+    other = next(name for name in ("float32", "int8") if name != taken)
     order = [line.split()[0] for line in lines if not line.startswith(" ")]
-    assert order[:3] == [taken, other, "taken"]
+    assert order[:3] == [taken.partition(":")[0], other, "taken"]
     assert f"{both[taken]['arena']:,} bytes" in lines[0] and f"{both[taken]['layers']} of" in lines[0]
 
 

@@ -212,10 +212,11 @@ def test_images_are_checked_by_all_members_together():
     assert [s.score for s in found.suspects] == pytest.approx([s.score for s in want], rel=1e-4)
 
 
-def test_int8_members_answer_in_int8():
+@each("precision", ["int8", "noisy:0.1:3"])
+def test_members_answer_in_the_backend_that_they_were_adapted_in(precision):
     pair = Committee((toy8(), toy8("headed")))
-    found = adapt(pair, EPISODE, Budget(10**6, precision="int8"), LAST, force=True)
-    assert [part.precision for part in found.delta.members] == ["int8", "int8"]
+    found = adapt(pair, EPISODE, Budget(10**6, precision=precision), LAST, force=True)
+    assert [part.precision for part in found.delta.members] == [precision, precision]
     delta = decode_delta(*decode(encode_delta(found.delta)))
     assert (Predictor(pair, delta).logits(EPISODE.query).argmax(axis=1) == found.answers.after).all()
 

@@ -63,11 +63,11 @@ def render_plan(facts: dict, width: int = WIDTH) -> str:
 
 
 def _precisions(facts: dict) -> list[Item]:
-    """What the plan of each precision trains and costs, the one that is taken first."""
+    """What plans of two precisions train and cost, the one that is taken first."""
     rows, taken = facts["precisions"], facts["precisions"]["taken"]
     names = sorted((n for n, row in rows.items() if isinstance(row, dict)), key=lambda name: name != taken)
     return [
-        *(Item(name, _planned(rows[name], facts)) for name in names),
+        *(Item(name.partition(":")[0], _planned(rows[name], facts)) for name in names[:2]),
         Item("taken", f"{taken}: {rows['why']}"),
     ]
 
