@@ -26,7 +26,7 @@ from tinytrain.stream.events import (
     Verdict,
 )
 from tinytrain.stream.readapt import CORRECTIONS
-from tinytrain.stream.session import Session, Settings
+from tinytrain.stream.session import About, Session, Settings
 from tinytrain.stream.sources import Frame
 from tinytrain.stream.watcher import Watcher
 
@@ -91,6 +91,24 @@ def test_all_that_happens_is_told_in_order(begin, tmp_path):
         "images": 2, "failed": 1, "corrections": 2, "undone": 1, "alarms": 0,
     }  # fmt: skip
     assert said[-1].classes == ("class0", "class1", "class2", "sun")
+
+
+def test_another_program_corrects_recent_images_alone_and_ends_nothing(begin, tmp_path):
+    session, said = begin()
+    (tmp_path / "a.png").write_bytes(frame(2).content)
+    session.look_at(frame(0))
+    session.look_at(frame(1))
+    assert all(0 < event.seconds < 1e6 for event in said)
+    session.correct([About("image 0", "class2"), About(None, "+sun"), About("image 0", "undo")])
+    assert [(type(event), event.key, event.name) for event in said[2:]] == [
+        (Learned, "image 0", "class2"), (Learned, "image 1", "sun"), (TakenBack, "image 0", None),
+    ]  # fmt: skip
+    del said[:]
+    session.correct([About("image 1", "q"), About("image 1", "?"), About(str(tmp_path / "a.png"), "sun")])
+    assert [event.error.code for event in said] == ["labels-unreadable"] * 2 + ["file-missing"]
+    assert not session.over and session.watcher.last == "image 1"
+    session.correct([About("image 0", "")])
+    assert said[-1].name == session.watcher.guess_of("image 0"), "an empty word confirms the verdict"
 
 
 def learnt(session, first, last, shift=0):

@@ -134,7 +134,7 @@ def press_all():
 
 def test_the_buttons_of_a_device_adapt_confirm_and_roll_back(tmp_path):
     programs = Path(sys.executable).parent
-    (script,) = (b.text for b in BLOCKS["device.md"] if b.language == "python")
+    script = next(b.text for b in BLOCKS["device.md"] if b.language == "python")
     script, count = re.subn("from signal import pause", "from gpiozero import press_all as pause", script)
     assert count == 1
     (tmp_path / "gpiozero.py").write_text(SIMULATED_PINS)

@@ -6,6 +6,7 @@ PACKAGES = {
     "tflite": ("ai-edge-litert>=2.0.2",),
     "heic": ("pillow-heif>=1.0",),
     "data": ("scipy>=1.14",),
+    "mqtt": ("paho-mqtt>=2.0",),
     "host": ("joblib>=1.5", "safetensors>=0.4.5"),
 }
 

@@ -82,10 +82,10 @@ def _run(command: str, splitter: Splitter) -> Iterator[bytes | None]:
         finally:
             process.stdout.close()
             if process.poll() is None:
-                _end(process)
+                end_group(process)
 
 
-def _end(process: subprocess.Popen) -> None:
+def end_group(process: subprocess.Popen) -> None:
     """End the command and what it started."""
     for signal in (15, 9):
         try:

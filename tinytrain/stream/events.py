@@ -28,7 +28,7 @@ NAMED_ANYWAY = (
 
 @dataclass(frozen=True)
 class Verdict(Event):
-    """What image `key` shows, "" for an embedding; `drift` is STABLE or DRIFT.
+    """What image `key` shows, "" for an embedding; `drift` is STABLE or DRIFT. It took `seconds` to see.
 
     `name` is its class, None for none of them, or if the confidence is below `reject`; `guess` the likeliest.
     """
@@ -39,6 +39,7 @@ class Verdict(Event):
     drift: str
     reject: float | None = None
     key: str = ""
+    seconds: float = 0.0
 
     def facts(self) -> dict:
         return {

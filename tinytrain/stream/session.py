@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tinytrain.base.errors import InputError, StorageError, TinytrainError, visible
+from tinytrain.base.errors import InputError, StorageError, TinytrainError, one_line, visible
 from tinytrain.base.events import Event, Failed, Note, Tell
 from tinytrain.drift.detector import DRIFT, Cusum
 from tinytrain.store import watched
@@ -25,9 +25,20 @@ from tinytrain.stream.events import (
 from tinytrain.stream.labels import HELP, QUIT, UNDO, WORDS, LabelFile, Meaning, meaning
 from tinytrain.stream.readapt import Readaptation
 from tinytrain.stream.sources import Frame
-from tinytrain.stream.watcher import RecentImage, Watcher
+from tinytrain.stream.watcher import RECENT, RecentImage, Watcher
 
 MOST_PAUSES = 15  # rounds without an attempt to write, while the store takes nothing
+
+
+@dataclass(frozen=True)
+class About:
+    """The `word` of another program about the recent image `key`, by default the last one.
+
+    It means what it would mean in a terminal, but for what only helps or ends who types there.
+    """
+
+    key: str | None
+    word: str
 
 
 @dataclass(frozen=True)
@@ -86,15 +97,21 @@ class Session:
         if seen.drift == DRIFT:
             self._changed(Drift(frame.name))
 
-    def correct(self, typed: Iterable[str] = (), ended: bool = False) -> None:
-        """Learn what was `typed` and what the label file says; no image comes any more if they have `ended`.
+    def correct(self, said: Iterable[str | About] = (), ended: bool = False) -> None:
+        """Learn what was typed of the last image, what other programs say `About` recent ones, and what the
+        label file says; no image comes any more if they have `ended`.
 
-        While the store takes nothing, lines wait in the file.
+        An empty word confirms the verdict. While the store takes nothing, lines wait in the file.
         """
         self._try_again()
-        for line in typed:
-            last, line = self.watcher.last, line.strip()
-            self._said(last, line or (last and self.watcher.guess_of(last)) or "")
+        for one in said:
+            key, word, mark = (one.key, one.word, "") if isinstance(one, About) else (None, one, None)
+            key, word = self.watcher.last if key is None else key, word.strip()
+            if key is not None and self.watcher.guess_of(key) is None:
+                text = f"{one_line(key, 200)} is none of the last {RECENT} images; name one of them"
+                self.tell(Failed(InputError("file-missing", text), {"image": key, "class": word}))
+            else:
+                self._said(key, word or (key and self.watcher.guess_of(key)) or "", mark)
         for label in self._labels.read(ended) if self._labels and not self._waiting else ():
             if isinstance(label, InputError):
                 self.tell(Failed(label, {}))
@@ -159,14 +176,14 @@ class Session:
         marks = watched(before.delta.report)["marks"] if before and before.delta else {}
         return LabelFile(self.settings.labels, marks | self.watcher.learner.marks)
 
-    def _said(self, key: str | None, word: str, mark: str = "") -> None:
-        """Do what a `word` about image `key` means, one that was typed or, with a `mark`, read.
+    def _said(self, key: str | None, word: str, mark: str | None) -> None:
+        """Do what a `word` about image `key` means: of a label file with its `mark`, typed if that is None.
 
         If the store takes nothing, what has to be kept is done later, in the order in which it was said.
         """
         recent = None
         with contextlib.suppress(InputError):
-            if not mark and word and meaning(word, self.watcher.class_names).command in (HELP, QUIT):
+            if mark is None and word and meaning(word, self.watcher.class_names).command in (HELP, QUIT):
                 self._do(key, word, mark, None)
                 return
             recent = None if key is None else self.watcher.recall(key)
@@ -197,15 +214,15 @@ class Session:
             self._trouble_said = error.message
             self.tell(Failed(error, {}, "; images are looked at all the same, and corrections wait"))
 
-    def _do(self, key: str | None, word: str, mark: str, recent: RecentImage | None) -> None:
+    def _do(self, key: str | None, word: str, mark: str | None, recent: RecentImage | None) -> None:
         """Raises InputError or StorageError if the store takes nothing."""
         try:
             said = meaning(word, self.watcher.class_names) if word else Meaning()
-            if mark and said.command in (HELP, QUIT):
+            if mark is not None and said.command in (HELP, QUIT):
                 text = f"{word!r} is for a terminal; for a class of that name write +{word}"
                 raise InputError("labels-unreadable", text)
             if said.command == UNDO:
-                if done := self.watcher.undo(key if mark else None, mark):
+                if done := self.watcher.undo(None if mark is None else key, mark or ""):
                     self._told("undone", done)
                 else:
                     self.tell(Hint("no label to take back: what is older is a part of the delta"))
@@ -216,7 +233,7 @@ class Session:
             elif key is None:
                 self.tell(Hint("there is no image to correct yet"))
             else:
-                self._learnt(self.watcher.correct(key, said.name, mark, said.new, recent))
+                self._learnt(self.watcher.correct(key, said.name, mark or "", said.new, recent))
         except InputError as error:
             if _is_of_store(error):
                 raise

@@ -106,12 +106,14 @@ class Watcher:
     def look_at(self, frame: Frame, reject: float | None = None) -> Verdict:
         """`observe` the image of a source, by what was read of its file already."""
         key, image = frame.name, frame.content if frame.data is None else frame.data
+        start = time.monotonic()
         embedding = self._embedding(self.predictor, image, key)
         found = self.learner.observe(embedding, reject)
+        seconds = time.monotonic() - start
         digest = frame.digest or _digest(image) or digest_of(embedding)
         place, content = os.path.realpath(key), _content(frame.content)
         self._remember(key, RecentImage(embedding, self._since, found.guess, digest, content, place))
-        return replace(found, key=key)
+        return replace(found, key=key, seconds=seconds)
 
     def guess_of(self, key: str) -> str | None:
         """What a recent image was taken for."""

@@ -5,6 +5,8 @@ import os
 import select
 import sys
 import time
+from functools import partial
+from pathlib import Path
 
 from tinytrain.backbones.load import backbone_option
 from tinytrain.base.answer import with_old_keys
@@ -17,6 +19,7 @@ from tinytrain.cli.commands.common import (
     BackboneOfDelta,
     add_backbone_of_delta,
     add_verbosity,
+    check_outputs,
     delta_in_use,
     open_delta,
     print_line,
@@ -25,6 +28,7 @@ from tinytrain.cli.commands.common import (
 from tinytrain.stream.events import CUSUM, IMAGES, NONE, Hint, Learned, TakenBack, Verdict
 
 STDIN = "-"
+SLICE = 0.2  # seconds between two looks for words that come over a network
 WIDEST = 60  # letters of a name of an image in the first column
 DESCRIPTION = (
     "Predict the class of each image as it comes, and learn from corrections at once. With a store, what is "
@@ -39,6 +43,8 @@ EXAMPLES = """\
   tinytrain watch state/ photos/ --once
   tinytrain watch state/ --command 'rpicam-still -n -t 1 -o -' --every 10
   tinytrain watch state/ --command 'ffmpeg -f v4l2 -i /dev/video0 -f mjpeg -'
+  tinytrain watch state/ camera/ --mqtt mqtt://homeassistant.local
+  tinytrain watch state/ camera/ --on-verdict 'sh notify.sh' --metrics /run/tinytrain/watch.prom
   find . -name '*.jpg' | tinytrain watch mine.safetensors -
 """
 
@@ -111,6 +117,25 @@ def add_arguments(parser) -> None:
         metavar="P",
         help=f"answer {NONE!r} also below this confidence, such as 60%%",
     )
+    parser.add_argument(
+        "--mqtt",
+        metavar="URL",
+        help="publish verdicts at this broker, where Home Assistant finds them, and take corrections from"
+        " there: mqtt://host[:port][/topic], or mqtts:// for TLS; user and password are in the URL, or better"
+        " in TINYTRAIN_MQTT_USER and TINYTRAIN_MQTT_PASSWORD",
+    )
+    parser.add_argument(
+        "--on-verdict",
+        metavar="CMD",
+        help="run this program for each verdict, which is in its input as JSON and in variables such as"
+        " TINYTRAIN_CLASS; one at a time, and without a shell: for one write sh -c '...'",
+    )
+    parser.add_argument(
+        "--metrics",
+        metavar="FILE",
+        help="write counts to this file every 15 seconds, in the text form of Prometheus; its collector wants"
+        " a name that ends in .prom",
+    )
     add_backbone_of_delta(parser)
     add_verbosity(parser, "how long each correction took")
     parser.add_argument("--json", action="store_true", help="print a JSON object a line instead of text")
@@ -122,22 +147,26 @@ def run(arguments) -> int:
     if arguments.source != STDIN and sys.stdin is not None and sys.stdin.isatty():
         keyboard = Keyboard()
     session = opened(arguments)
+
+    def said() -> list:
+        return [*(keyboard.lines() if keyboard else ()), *session.tell.words()]
+
     if keyboard is not None:
         session.help()
-    frames = _frames(arguments, keyboard, session.watcher.kind)
-    try:
-        for frame in frames:
-            if frame is not None:
-                session.look_at(frame)
-            session.correct(keyboard.lines() if keyboard else ())
-            if session.over:
-                break
-            if frame is None:
-                session.idle()
-        session.correct(keyboard.lines() if keyboard else (), ended=True)
-        session.finish()
-    finally:
-        session.end()
+    with session.tell as readers:
+        try:
+            for frame in _frames(arguments, partial(_wait, keyboard, readers), session.watcher.kind):
+                if frame is not None:
+                    session.look_at(frame)
+                session.correct(said())
+                if session.over:
+                    break
+                if frame is None:
+                    session.idle()
+            session.correct(said(), ended=True)
+            session.finish()
+        finally:
+            session.end()
     return InputError.exit_code if session.counts["failed"] else 0
 
 
@@ -161,11 +190,13 @@ def _check(arguments) -> None:
 def opened(arguments):
     """The session that the command prints. Raises InputError or StorageError."""
     from tinytrain.store import Store
+    from tinytrain.stream.readers import Readers
     from tinytrain.stream.session import Session, Settings
     from tinytrain.stream.watcher import Watcher
 
-    backbone = BackboneOfDelta(arguments.backbone)
     path = arguments.delta if os.path.isdir(arguments.delta) else arguments.store
+    others = _others(arguments, path, lambda: watcher.class_names)
+    backbone = BackboneOfDelta(arguments.backbone)
     store = start = None
     if path is None:
         delta = open_delta(arguments.delta)
@@ -182,7 +213,26 @@ def opened(arguments):
     how = {name: getattr(arguments, name) for name in ("reject", "labels", "drift", "readapt")}
     network = arguments.backbone or backbone_option(delta)  # otherwise `adapt` would take the usual one
     settings = Settings(folder=arguments.source or "", backbone=network, **how)
-    return Session(watcher, Printer(arguments, watcher.kind), settings)
+    return Session(watcher, Readers(Printer(arguments, watcher.kind), others), settings)
+
+
+def _others(arguments, store: str | None, class_names) -> list:
+    """Who hears the events beside the printer. Raises UsageError, InputError and StorageError."""
+    found = []
+    if arguments.mqtt is not None:
+        from tinytrain.stream.mqtt import Mqtt, parse_address
+
+        found.append(Mqtt(parse_address(arguments.mqtt), class_names))
+    if arguments.on_verdict is not None:
+        from tinytrain.stream.on_verdict import OnVerdict
+
+        found.append(OnVerdict(arguments.on_verdict))
+    if arguments.metrics is not None:
+        from tinytrain.stream.metrics import MetricsFile
+
+        check_outputs(arguments.metrics, needed=(arguments.delta, arguments.labels))
+        found.append(MetricsFile(arguments.metrics, store))
+    return found
 
 
 def _begin(store, arguments, backbone) -> None:
@@ -199,12 +249,11 @@ def _begin(store, arguments, backbone) -> None:
     store.confirm()
 
 
-def _frames(arguments, keyboard, kind):
+def _frames(arguments, wait, kind):
     from tinytrain.network.input_spec import IMAGE
     from tinytrain.stream.camera import frames
     from tinytrain.stream.sources import FolderSource, named_on
 
-    wait = time.sleep if keyboard is None else keyboard.wait
     if arguments.command is not None:
         if kind.name != IMAGE:
             text = f"--command gives images, and the network takes {kind.plural}; give a folder or names"
@@ -219,20 +268,29 @@ def _frames(arguments, keyboard, kind):
     return source
 
 
+def _wait(keyboard, readers, duration: float) -> None:
+    """Wait for a typed line, or words of readers that listen, at most `duration` seconds."""
+    end, wait = time.monotonic() + duration, keyboard.wait if keyboard else time.sleep
+    step = SLICE if readers.listen else duration
+    while (left := end - time.monotonic()) > 0 and not readers.has_words and not wait(min(step, left)):
+        pass
+
+
 class Keyboard:
     """Lines that are typed while the command runs; none after the end of the input."""
 
     def __init__(self):
         self._open, self._rest, self._lines = True, "", []
 
-    def wait(self, duration: float) -> None:
-        """Wait for a line, at most `duration` seconds."""
+    def wait(self, duration: float) -> bool:
+        """Wait for a line, at most `duration` seconds; whether there is one."""
         if self._lines or not select.select([0] if self._open else [], [], [], duration)[0]:
-            return
+            return bool(self._lines)
         data = os.read(0, 4096).decode(errors="replace")
         self._open = bool(data)
         *lines, self._rest = (self._rest + data).split("\n")
         self._lines += lines
+        return bool(self._lines)
 
     def lines(self) -> list[str]:
         """The lines that were typed since the last call."""
