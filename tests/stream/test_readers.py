@@ -96,10 +96,18 @@ def test_a_command_that_fails_is_said_once_and_run_again(tmp_path):
 
 def test_a_command_that_takes_too_long_is_ended_with_what_it_started(tmp_path, monkeypatch):
     monkeypatch.setattr(on_verdict, "SECONDS", 0.2)
-    command = f"sh -c 'sleep 300 & echo $! > {tmp_path}/pid; wait'"
-    said = heard(OnVerdict(command), verdict())
+    ended = []
+
+    class Looked(OnVerdict):
+        def hear(self, event):
+            ended.append(self._process is None or self._process.poll() is not None)
+            super().hear(event)
+
+    command = f"sh -c 'sleep 300 & echo $! >> {tmp_path}/pids; wait'"
+    said = heard(Looked(command), verdict(), verdict())
     assert said == ["--on-verdict: took longer than 0.2 s and was ended (said once)"]
-    assert not alive((tmp_path / "pid").read_text())
+    pids = (tmp_path / "pids").read_text().split()
+    assert ended == [True, True] and len(pids) == 2 and not any(map(alive, pids))
 
 
 def test_a_session_that_ends_by_an_exception_ends_the_command_and_runs_no_other(tmp_path):

@@ -19,7 +19,7 @@ from tinytrain.base.extras import install
 from tinytrain.drift.detector import DRIFT, STABLE
 from tinytrain.stream.events import Drift, Hint, Learned, Readapted, Verdict
 from tinytrain.stream.labels import CLASS
-from tinytrain.stream.readers import Apart
+from tinytrain.stream.readers import MOST, Apart
 from tinytrain.stream.session import About
 
 PORTS = {"mqtt": 1883, "mqtts": 8883}
@@ -30,7 +30,7 @@ EVERY = 1.0  # seconds between two states that differ in image and confidence al
 KEEP_ALIVE = 30  # seconds
 RETRY = 1, 60  # seconds before the first attempt to connect again, and before later ones
 MOST_WAITING = 100  # events for a broker that is away
-MOST_WORD = 1000  # bytes
+MOST_WORD = 1000  # letters
 
 
 @dataclass(frozen=True)
@@ -216,12 +216,19 @@ class Mqtt(Apart):
         self._away = True
 
     def _heard(self, client, data, message) -> None:
-        if message.retain or len(message.payload) > MOST_WORD:
+        if message.retain:
+            return
+        try:
+            word = message.payload[: MOST_WORD + 1].decode()
+        except UnicodeDecodeError:
+            word = None
+        if word is None or len(word) > MOST_WORD or self._words.qsize() >= MOST:
+            self.note("a command that is no word, or one of too many, is passed over (said once)")
             return
         about = self._held or self._shown
         names, self._held = self._class_names(), None
         if message.topic.endswith("/correct"):
-            self._words.put(About(about and about.key, message.payload.decode(errors="replace")))
+            self._words.put(About(about and about.key, word))
         elif about is not None and about.name is not None and len(names) == 2:
             self._words.put(About(about.key, CLASS + names[names[0] == about.name]))
         else:

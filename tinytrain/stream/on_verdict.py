@@ -57,8 +57,8 @@ class OnVerdict(Apart):
         except subprocess.TimeoutExpired:
             self._end()
             self.note(f"took longer than {SECONDS:g} s and was ended (said once)")
-        except OSError as error:
-            self.note(f"{error.strerror} (said once)")
+        except (OSError, ValueError) as error:  # ValueError: a name holds NUL, which no variable can
+            self.note(f"{one_line(error, 200)} (said once)")
 
     def __exit__(self, kind, *exception) -> None:
         if kind is not None:

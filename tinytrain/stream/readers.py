@@ -1,6 +1,7 @@
 """Who hears the events of a session beside whoever prints them: MQTT, a command, a file of counts.
 
-None of them may stop the stream or make it wait, whatever becomes of a network, a program or a disk.
+None of them stops the stream, whatever becomes of a network, a program or a disk, and none that may take long
+makes it wait.
 """
 
 import threading
