@@ -62,7 +62,9 @@ def test_what_is_no_address_is_refused_without_its_password(rest):
     for scheme in ("mqtt", "mqtts"):
         with pytest.raises(UsageError) as refused:
             parse_address(f"{scheme}://user:secret{rest}", {})
-        assert "secret" not in str(refused.value) and "mqtt://host" in str(refused.value)
+        with pytest.raises(UsageError) as cut:
+            parse_address(f"{scheme}://user:1/secret@h", {})
+        assert "secret" not in str(cut.value) + str(refused.value) and "mqtt://host" in str(refused.value)
     for text in ("", "h", "h:1883", "http://h", "//h"):
         with pytest.raises(UsageError):
             parse_address(text, {})

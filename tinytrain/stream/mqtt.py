@@ -53,7 +53,7 @@ def parse_address(text: str, environment: Mapping[str, str] = os.environ) -> Add
     """What ``mqtt://[user:password@]host[:port][/topic]`` names; ``mqtts://`` is TLS.
 
     The topic is by default ``tinytrain/`` and the name of this machine, user and password those of the
-    `environment`. Raises UsageError, which does not show `text`: it may hold a password.
+    `environment`. Raises UsageError, which shows nothing of `text`: whatever it is may be of a password.
     """
     try:
         url = urlsplit(text)
@@ -64,8 +64,9 @@ def parse_address(text: str, environment: Mapping[str, str] = os.environ) -> Add
     if not host or url.scheme not in PORTS or port == 0 or url.query or url.fragment:
         raise UsageError("usage", f"this is no address of an MQTT broker; {EXAMPLE}")
     topic = unquote(url.path).strip("/") or f"tinytrain/{_slug(socket.gethostname())}"
-    if re.search(r"[+#]|^\$|//", topic) or not topic.isprintable() or len(topic.encode()) > 200:
-        raise UsageError("usage", f"{one_line(topic, 100)!r} is no topic to publish to; {EXAMPLE}")
+    # With an @ in it, it is the rest of a password that has a slash, which must be written as %2F.
+    if re.search(r"[+#@]|^\$|//", topic) or not topic.isprintable() or len(topic.encode()) > 200:
+        raise UsageError("usage", f"this topic cannot be published to; {EXAMPLE}")
     user, password = user or environment.get(USER), password or environment.get(PASSWORD)
     return Address(host, port or PORTS[url.scheme], topic, url.scheme == "mqtts", user, password)
 
