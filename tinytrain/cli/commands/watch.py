@@ -6,7 +6,6 @@ import select
 import sys
 import time
 from functools import partial
-from pathlib import Path
 
 from tinytrain.backbones.load import backbone_option
 from tinytrain.base.answer import with_old_keys
@@ -154,8 +153,9 @@ def run(arguments) -> int:
     if keyboard is not None:
         session.help()
     with session.tell as readers:
+        frames = _frames(arguments, partial(_wait, keyboard, readers), session.watcher.kind)
         try:
-            for frame in _frames(arguments, partial(_wait, keyboard, readers), session.watcher.kind):
+            for frame in frames:
                 if frame is not None:
                     session.look_at(frame)
                 session.correct(said())
