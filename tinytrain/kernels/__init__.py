@@ -91,7 +91,7 @@ def _compiled() -> Kernels:
     from tinytrain.kernels.kernel import CACHE, expect, kernel_of
 
     check_executable()  # once for all kernels, so that one line says why
-    if not CACHE.verified:
+    if not (CACHE.verified or CACHE.packaged):
         with LOCK:
             import_module(f"{__name__}.compiler")  # it will be needed, and numba may be broken
     names = {name: f"{__name__}.{module}.{name}" for module, names in MODULES.items() for name in names}
@@ -120,7 +120,7 @@ def _guarded(table, reference):
     from tinytrain.kernels.fallback import guarded
     from tinytrain.kernels.kernel import CACHE
 
-    if CACHE.folder is None:
+    if CACHE.warning and CACHE.folder is None:
         raise StorageError(*CACHE.warning.split(": ", 1))
     for name, kernel in vars(table).items():
         if hasattr(kernel, "signatures"):

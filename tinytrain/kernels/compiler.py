@@ -16,6 +16,7 @@ from tinytrain.kernels.dispatch import machine_code
 from tinytrain.kernels.dispatch.call_stubs import RESULT, ArrayCell, stub
 from tinytrain.kernels.dispatch.call_tools import RESHAPE_TYPE
 from tinytrain.kernels.dispatch.machine_code import RESHAPE, needed, packed
+from tinytrain.kernels.dispatch.target import is_chosen, target
 
 # Sums may be reordered, so that loops vectorise. Two kinds of flags are missing: those that exclude NaN and
 # infinity, because a NaN must be detected, and `contract`, because `fused` says where to round once. Portable
@@ -24,6 +25,8 @@ MATH = set() if portable() else {"reassoc", "nsz", "arcp"}
 OPTIONS = {"nogil": True, "fastmath": MATH, "error_model": "numpy"}
 # Nothing around a kernel for calls from Python or C: stubs call it.
 BARE = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+if is_chosen():
+    numba.config.CPU_NAME, numba.config.CPU_FEATURES = target()[1:]
 ARRAY_FIELDS = ("meminfo", "parent", "nitems", "itemsize", "data", "shape", "strides")  # of numba
 
 
@@ -54,6 +57,8 @@ def machine_code_of(function: Callable, arguments: Sequence) -> bytes:
     cells = [_cell(a, kind) for a, kind in zip(arguments, types_of(arguments), strict=True)]
     result = compiled(function, arguments)
     try:
+        made_for = result.target_context.codegen().magic_tuple()
+        _expect(not is_chosen() or made_for == target(), f"another program's choice of {made_for[1]}")
         described, library = result.fndesc, result.library
         _expect(not (result.lifted or library.has_dynamic_globals), "addresses of this process in the code")
         _, how, (code, *_) = library.serialize_using_object_code()

@@ -6,14 +6,14 @@ separate code for every filter. Loops compiled by numba do not reach this, becau
 before it vectorises them.
 """
 
-import platform
 from contextlib import nullcontext
 
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from tinytrain.kernels.dispatch.target import target
 from tinytrain.kernels.fused import emit_fused
 from tinytrain.kernels.vectors import INDEX, blocks, load, pointers, spread, store
 
@@ -28,11 +28,12 @@ FLOAT = ir.FloatType()
 def _register() -> int:
     """Floats in a vector register of this processor. A wrong number costs time but changes no bit.
 
-    It is the number of this processor even if numba compiles for an older one.
+    It is the number of the processor that is compiled for.
     """
-    if platform.machine().lower() not in ("x86_64", "amd64"):
+    triple, name, features = target()
+    if not triple.startswith("x86_64"):
         return 4
-    return 16 if binding.get_host_cpu_features().get("avx512f") else 8
+    return 16 if name == "x86-64-v4" or "+avx512f" in features else 8
 
 
 REGISTER = _register()

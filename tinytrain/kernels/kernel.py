@@ -10,14 +10,17 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from tinytrain.base.cache_folder import cache_folder
-from tinytrain.kernels.compile_cache.cache import Cache, open_cache
+from tinytrain.kernels.compile_cache.cache import Cache, open_cache, packaged_for
+from tinytrain.kernels.compile_cache.facts import settings
 from tinytrain.kernels.compile_cache.watch import WATCH
 from tinytrain.kernels.dispatch import machine_code
 from tinytrain.kernels.dispatch.code import Code, Kinds, described, kinds_of
 from tinytrain.kernels.dispatch.machine_code import unpacked
+from tinytrain.kernels.dispatch.target import NAMED, target
 from tinytrain.kernels.fallback import warn_once
 
-CACHE = open_cache(cache_folder("jit"))  # before anything is read from it
+# Before anything is read from it. A setting of numba may ask for other code than the package brings.
+CACHE = open_cache(cache_folder("jit"), None if settings(NAMED) else packaged_for(target()))
 if CACHE.warning and CACHE.folder:
     warn_once(CACHE.warning)
 NOT_KEPT = (
@@ -31,7 +34,7 @@ class Kernel:
 
     def __init__(self, name: str, function: Callable | None = None, cache: Cache | None = CACHE):
         self.name, self.function = name, function
-        self._cache = cache if cache and cache.folder else None
+        self._cache = cache
         self._known: dict[Kinds, Callable] = {}
         self._plain = None
 
@@ -64,7 +67,7 @@ class Kernel:
         if self._cache is None:
             return None
         try:
-            return self._loaded(self._cache.read(_file(self.name, described(arguments))), arguments)
+            return self._loaded(self._cache.read(file_name(self.name, described(arguments))), arguments)
         except FileNotFoundError:
             pass
         except Exception as error:  # LLVM raises anything
@@ -94,7 +97,7 @@ class Kernel:
         finally:
             WATCH.end()
         if self._cache and self._cache.kept:
-            keep(self._cache, _file(self.name, described(arguments)), content)
+            keep(self._cache, file_name(self.name, described(arguments)), content)
         return found
 
     def source(self) -> Callable:
@@ -112,7 +115,7 @@ def kernel_of(name: str) -> Kernel:
 
 def expect(kernels: Sequence[Kernel]) -> None:
     """Of `kernels`, those without a file will be compiled: whoever watches is told how many."""
-    kept = {name.rpartition("-")[0] for name in CACHE.verified}
+    kept = {name.rpartition("-")[0] for name in CACHE.verified.keys() | CACHE.packaged.keys()}
     WATCH.expect(k.name for k in kernels if k.name not in kept)
 
 
@@ -120,9 +123,9 @@ def expect(kernels: Sequence[Kernel]) -> None:
 def tools() -> list[int]:
     """Addresses of `TOOLS`, which all kernels share. Raises what `check_executable` and LLVM raise."""
     machine_code.check_executable()
-    file = _file("tools", "")
+    file = file_name("tools", "")
     try:
-        content = CACHE.read(file) if CACHE.folder else None
+        content = CACHE.read(file)
     except OSError:
         content = None
     if content is None:
@@ -135,8 +138,9 @@ def tools() -> list[int]:
     return machine_code.load(content, machine_code.TOOLS)
 
 
-def _file(name: str, kinds: str) -> str:
-    key = repr((kinds, machine_code.processor())).encode()
+def file_name(name: str, kinds: str) -> str:
+    """Of the code of the kernel `name` for arguments of these `kinds`, as `described`."""
+    key = repr((kinds, " ".join(target()))).encode()
     return f"{name}-{hashlib.sha256(key).hexdigest()[:16]}.kernel"
 
 

@@ -4,18 +4,23 @@ Numba's own cache neither synchronises nor checks its files: a torn one ends eve
 bit runs as code. Here a file begins with the sha256 of its content, and it is written whole or not at all.
 Every set of facts (see `facts`) has a folder of its own. When a process starts, what is not whole there is
 removed; it is compiled again when it is needed. What is whole is loaded later only with the same sha256.
+
+The package may bring kernels, compiled beforehand (`tinytrain.kit`): a folder for each set of facts and processor.
+They are trusted as its sources are, and used first.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tinytrain.base.errors import StorageError
 from tinytrain.base.files import write_bytes
-from tinytrain.kernels.compile_cache.facts import made_for
+from tinytrain.kernels.compile_cache.facts import KERNELS, made_for, made_with
 from tinytrain.kernels.compile_cache.folder import (
     OURS,
     forget_others,
@@ -26,6 +31,7 @@ from tinytrain.kernels.compile_cache.folder import (
     remove,
 )
 
+PACKAGED = KERNELS / "compiled"
 KEPT_FOLDERS = 4  # of other facts: several installations may share one cache
 DIGEST_BYTES = 32
 LIMIT = 2**24  # bytes of a file; the largest kernel has some 100 KB
@@ -59,12 +65,19 @@ class Cache:
     kept: bool  # whether the next process finds what this one compiles
     warning: str | None
     verified: dict[str, bytes]  # sha256 by name, of the files that were whole when this process started
+    packaged: dict[str, Path] = field(default_factory=dict)  # what the package brings, by name
 
     def read(self, name: str) -> bytes:
-        """What was kept as `name`: by the time this process started, or since by another one.
+        """What the package brings as `name`, or if that is not whole, what was kept: by the time this process
+        started, or since by another one.
 
         Raises OSError if it is not there, not whole, or another than it was.
         """
+        if name in self.packaged:
+            with contextlib.suppress(OSError):
+                return _checked(self.packaged[name], self.packaged[name].read_bytes())[1]
+        if self.folder is None:
+            raise FileNotFoundError(name)
         digest, content = _read(self.folder / name)
         if digest != self.verified.get(name, digest if self.kept else None):
             raise OSError(f"{self.folder / name} is not as it was")
@@ -77,12 +90,18 @@ class Cache:
         self.verified[name] = digest
 
 
-def open_cache(base: Path) -> Cache:
-    """The verified folder below `base` for this installation and machine; raises nothing.
+def packaged_for(processor: Iterable[str], base: Path = PACKAGED) -> Path:
+    """The folder below `base` with what was compiled for `processor` by the libraries that are installed here."""
+    return base / folder_of(made_with() | {"processor": " ".join(processor)})
+
+
+def open_cache(base: Path, packaged: Path | None = None) -> Cache:
+    """The verified folder below `base` for this installation and machine, beside what the package brings in
+    the folder `packaged`; raises nothing.
 
     If it cannot be written, what is whole in it is used and nothing is kept.
     """
-    facts = made_for()
+    facts, brought = made_for(), _brought(packaged)
     base = Path(os.path.realpath(base))  # once: nobody can lead a link elsewhere afterwards
     folder = base / folder_of(facts)
     try:
@@ -91,8 +110,8 @@ def open_cache(base: Path) -> Cache:
         health = clean(folder)
     except (OSError, StorageError) as error:
         good = _whole(folder)
-        if good:
-            return Cache(folder, False, None, good)
+        if good or brought:
+            return Cache(folder if good else None, False, None, good, brought)
         fact = error.message if isinstance(error, StorageError) else error
         warning = (
             f"jit-cache-unusable: compiled kernels cannot be kept ({fact});"
@@ -103,7 +122,14 @@ def open_cache(base: Path) -> Cache:
         f"jit-cache-damaged: {len(health.damaged)} files in {folder} were not as they were written;"
         " these kernels are compiled again; if this repeats, check the storage device"
     )
-    return Cache(folder, True, warning if health.damaged else None, health.good)
+    return Cache(folder, True, warning if health.damaged else None, health.good, brought)
+
+
+def _brought(packaged: Path | None) -> dict[str, Path]:
+    try:
+        return {path.name: path for path in packaged.iterdir()} if packaged else {}
+    except OSError:
+        return {}
 
 
 def _whole(folder: Path) -> dict[str, bytes]:
@@ -147,7 +173,10 @@ def clean(folder: Path) -> Health:
 
 def _read(path: Path) -> tuple[bytes, bytes]:
     """sha256 and content of a file that is whole. Raises OSError."""
-    data = read_regular(path, LIMIT)
+    return _checked(path, read_regular(path, LIMIT))
+
+
+def _checked(path: Path, data: bytes) -> tuple[bytes, bytes]:
     digest, content = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
     if hashlib.sha256(content).digest() != digest:
         raise OSError(f"{path} is not as it was written")

@@ -29,22 +29,33 @@ def portable() -> bool:
     return os.environ.get("TINYTRAIN_PORTABLE", "").lower() not in ("", "0", "no", "off", "false")
 
 
-def made_for(root: Path = Path("/")) -> dict[str, str]:
-    """Everything that compiled code depends on; `root` is where ``proc`` lies. Imports no numba."""
-    settings = sorted(
-        f"{name}={value}"
-        for name, value in os.environ.items()
-        if name.startswith("NUMBA_") and name not in WITHOUT_EFFECT
-    )
+def made_with() -> dict[str, str]:
+    """What compiled code depends on beside the processor. Imports no numba.
+
+    Of Python and numpy the minor version: within it neither bytecode nor the layout of objects changes.
+    """
+    python, numpy = platform.python_version_tuple(), library_version("numpy").split(".")
     return {
         # Builds of one version lay objects out in several ways; the letters of `abiflags` tell them apart.
-        "python": f"{platform.python_implementation()} {platform.python_version()}{sys.abiflags}",
-        **{name: library_version(name) for name in LIBRARIES},
-        "cpu": _cpu(root),
-        "settings": " ".join(settings) + _settings_file(),
-        "folder": str(KERNELS),
+        "python": f"{platform.python_implementation()} {'.'.join(python[:2])}{sys.abiflags}",
+        **{name: library_version(name) for name in LIBRARIES} | {"numpy": ".".join(numpy[:2])},
         "sources": sources_digest() + (" portable" if portable() else ""),
     }
+
+
+def made_for(root: Path = Path("/")) -> dict[str, str]:
+    """Everything that code compiled here depends on; `root` is where ``proc`` lies."""
+    return made_with() | {"cpu": _cpu(root), "settings": settings(), "folder": str(KERNELS)}
+
+
+def settings(ignored: tuple[str, ...] = ()) -> str:
+    """What the environment, but for the variables `ignored`, and a file say to numba; "" if nothing."""
+    found = sorted(
+        f"{name}={value}"
+        for name, value in os.environ.items()
+        if name.startswith("NUMBA_") and name not in WITHOUT_EFFECT + ignored
+    )
+    return " ".join(found) + _settings_file()
 
 
 def _settings_file() -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from llvmlite import binding, ir
 
 from tinytrain.kernels.dispatch.machine_code import target_machine
+from tinytrain.kernels.dispatch.target import target
 
 WORD, BYTE = ir.IntType(64), ir.IntType(8)
 POINTER = BYTE.as_pointer()
@@ -87,7 +88,7 @@ def _array(builder: ir.IRBuilder, address, cell: ArrayCell) -> list:
 
 def new_module() -> ir.Module:
     module = ir.Module()
-    module.triple = binding.get_process_triple()
+    module.triple = target().triple
     return module
 
 

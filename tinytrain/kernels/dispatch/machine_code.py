@@ -16,6 +16,7 @@ from llvmlite import binding
 
 from tinytrain.base.errors import StorageError
 from tinytrain.base.locks import held_over_forks
+from tinytrain.kernels.dispatch.target import target
 
 # What all kernels share: the loop over calls, the stub for products, and what their code asks numba for.
 RUNNER, PRODUCT = "tinytrain_runner", "tinytrain_product"
@@ -70,17 +71,10 @@ def _engine():
 
 
 def target_machine():
-    """LLVM's description of this processor."""
+    """LLVM's description of the oldest processor of the kind that is compiled for."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    return binding.Target.from_default_triple().create_target_machine()
-
-
-@functools.cache
-def processor() -> str:
-    """What LLVM calls this system and processor, with the features that it finds."""
-    name, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
-    return f"{binding.get_process_triple()} {name} {features}"
+    return binding.Target.from_triple(target().triple).create_target_machine()
 
 
 @functools.cache

@@ -1,0 +1,76 @@
+"""Compiles all kernels for a processor, on whichever machine: ``python -m tinytrain.kit.kernels PROCESSOR [FOLDER]``.
+
+They are for the Python, numba, llvmlite and numpy that it runs with. FOLDER is by default that of the package, where
+a wheel that is built afterwards finds them.
+"""
+
+import hashlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tinytrain import kernels
+from tinytrain.base.console import Parser, guarded
+from tinytrain.base.files import write_bytes
+from tinytrain.kernels.compile_cache.cache import PACKAGED, packaged_for
+from tinytrain.kernels.dispatch.code import described
+from tinytrain.kernels.dispatch.target import PROCESSORS, compile_for
+from tinytrain.kernels.kernel import Kernel, file_name, kernel_of
+from tinytrain.pipeline.warmup import warm_up
+
+Calls = dict[tuple[str, str], Sequence]  # arguments by kernel and kinds of arguments
+
+
+def calls_of_all_kernels() -> Calls:
+    """One call of every kernel, with the kinds of arguments that programs have. Numpy runs in their place."""
+    found: Calls = {}
+    references, before = kernels.load("numpy"), Kernel.code
+
+    def code(kernel: Kernel, arguments: Sequence) -> Callable:
+        found.setdefault((kernel.name, described(arguments)), arguments)
+        return getattr(references, kernel.name.rpartition(".")[2])
+
+    Kernel.code = code
+    try:
+        warm_up()
+    finally:
+        Kernel.code = before
+    return found
+
+
+def compile_kernels(processor: str, base: Path) -> Path:
+    """Write all kernels for a processor of `PROCESSORS` to a folder below `base`, which is returned.
+
+    Afterwards this process can run none. Raises StorageError, and what numba and LLVM raise.
+    """
+    calls = calls_of_all_kernels()
+    compile_for(PROCESSORS[processor])
+    from tinytrain.kernels import compiler
+    from tinytrain.kernels.dispatch.call_tools import tools
+    from tinytrain.kit.cross import cross_compile
+
+    cross_compile(PROCESSORS[processor])
+    folder = packaged_for(PROCESSORS[processor], base)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / file_name("tools", ""), tools())
+    for (name, kinds), arguments in calls.items():
+        code = compiler.machine_code_of(kernel_of(name).source(), arguments)
+        _write(folder / file_name(name, kinds), code)
+    return folder
+
+
+def _write(path: Path, content: bytes) -> None:
+    write_bytes(path, hashlib.sha256(content).digest() + content)
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = Parser(prog="python -m tinytrain.kit.kernels", description=__doc__)
+    parser.add_argument("processor", choices=PROCESSORS)
+    parser.add_argument("folder", nargs="?", type=Path, default=PACKAGED)
+    given = parser.parse_args(arguments)
+    print(compile_kernels(given.processor, given.folder))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, sys.argv[1:]))
