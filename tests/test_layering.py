@@ -34,7 +34,8 @@ LAYERS["datasets"] = "base episode"
 LAYERS["api"] = f"{LAYERS['pipeline']} pipeline store stream datasets codegen"
 LAYERS["meta"] = f"{LAYERS['pipeline']} pipeline store stream datasets drift"
 LAYERS["firmware_sim"] = f"{LAYERS['meta']} codegen"
-LAYERS["cli"] = f"{LAYERS['meta']} doctor codegen meta api firmware_sim"
+LAYERS["kit"] = "base kernels pipeline backbones network"
+LAYERS["cli"] = f"{LAYERS['meta']} doctor codegen meta api firmware_sim kit"
 
 
 def package_of(module: str) -> str:

@@ -33,6 +33,7 @@ COMMAND_GROUPS = {
         "emit": ("emit", "write a C library that adapts on a microcontroller"),
     },
     "offline, on a PC": {
+        "kit": ("kit", "make a folder that installs on a board without a network"),
         "simulate": ("simulate", "run an adaptation on a simulated board and show its cost there"),
         "bench": ("bench", "compare policies on paired episodes, tune learning rates"),
         "pretrain": ("pretrain", "train a network from random weights, with or without a teacher"),

@@ -1,7 +1,10 @@
-"""Compiles all kernels for a processor, on whichever machine: ``python -m tinytrain.kit.kernels PROCESSOR [FOLDER]``.
+"""Compiles all kernels for a processor, on whichever machine.
 
-They are for the Python, numba, llvmlite and numpy that it runs with. FOLDER is by default that of the package, where
-a wheel that is built afterwards finds them.
+    python -m tinytrain.kit.kernels PROCESSOR [FOLDER]
+
+They are for the Python, numba, llvmlite and numpy that this runs with: another minor version of Python has other
+bytecode, of which numba makes other machine code for some kernels. FOLDER is by default that of the package, where
+a wheel that is built afterwards takes them from.
 """
 
 import hashlib

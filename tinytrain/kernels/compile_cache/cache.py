@@ -5,8 +5,8 @@ bit runs as code. Here a file begins with the sha256 of its content, and it is w
 Every set of facts (see `facts`) has a folder of its own. When a process starts, what is not whole there is
 removed; it is compiled again when it is needed. What is whole is loaded later only with the same sha256.
 
-The package may bring kernels, compiled beforehand (`tinytrain.kit`): a folder for each set of facts and processor.
-They are trusted as its sources are, and used first.
+The package may bring kernels, compiled beforehand (`tinytrain.kit`): a folder for each set of facts and
+processor. They are trusted as its sources are, and used first.
 """
 
 import contextlib
@@ -91,7 +91,7 @@ class Cache:
 
 
 def packaged_for(processor: Iterable[str], base: Path = PACKAGED) -> Path:
-    """The folder below `base` with what was compiled for `processor` by the libraries that are installed here."""
+    """The folder below `base` with what these libraries compiled for `processor`."""
     return base / folder_of(made_with() | {"processor": " ".join(processor)})
 
 

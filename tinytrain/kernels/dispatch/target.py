@@ -1,7 +1,7 @@
 """The processor that kernels are compiled for.
 
-On x86-64 it is a level, which says what all processors of it can do: code for a level has the same bits on all of
-them, and can be compiled on another machine, beforehand.
+On x86-64 it is a level, which says what all processors of it can do: code for a level has the same bits on
+all of them, and can be compiled on another machine, beforehand.
 """
 
 import functools
@@ -25,8 +25,8 @@ class Target(NamedTuple):
     features: str
 
 
-# Processors that code is compiled for beforehand. Features of ARM are what LLVM finds under Linux on a Raspberry
-# Pi Zero 2 W, 4 and 5.
+# Processors that code is compiled for beforehand. Features of ARM are what LLVM finds under Linux on a
+# Raspberry Pi Zero 2 W, 4 and 5.
 PROCESSORS = {
     "x86-64-v4-vnni": Target(X86, "x86-64-v4", "+avx512vnni"),
     "x86-64-v4": Target(X86, "x86-64-v4", ""),
