@@ -32,6 +32,12 @@ import json
 from tinytrain.kernels.blas import library
 print(json.dumps(library()))
 """
+PACKAGED_PROBE = """
+import json
+from tinytrain.kernels.compile_cache.cache import packaged_for
+from tinytrain.kernels.dispatch.target import target
+print(json.dumps(str(packaged_for(target()))))
+"""
 CALLS_PROBE = """
 import json
 from tinytrain.kernels.dispatch.machine_code import check_executable
@@ -79,10 +85,13 @@ def _asked(probe: str, without: str = "") -> tuple[object, str | None]:
 
 
 def kernels(subject) -> list[Line]:
-    """Compiled kernels on disk, looked at as the next start will look at them."""
-    folder = subject.cache / jitcache.folder_of(made_for())
+    """Compiled kernels, looked at as the next start will look at them: of the package, or else on disk."""
     health, problem = jitcache.Health(), None
     try:
+        if folder := _packaged():
+            health = jitcache.inspect(folder, packaged=True)
+            return [Line("kernels", *_of_package(health), _facts(health, folder))]
+        folder = subject.cache / jitcache.folder_of(made_for())
         problem = in_doubt(Path(os.path.realpath(subject.cache)).parent)
         if not problem:
             health = jitcache.inspect(folder)
@@ -90,7 +99,11 @@ def kernels(subject) -> list[Line]:
         pass
     except OSError as error:
         problem = error.strerror
-    found = {
+    return [Line("kernels", *_judged(subject, health, problem), _facts(health, folder))]
+
+
+def _facts(health: jitcache.Health, folder: Path) -> dict:
+    return {
         "state": health.state,
         "kernels": health.kernels,
         "bytes": health.nbytes,
@@ -98,7 +111,22 @@ def kernels(subject) -> list[Line]:
         "folder": str(folder),
         "portable": portable(),
     }
-    return [Line("kernels", *_judged(subject, health, problem), found)]
+
+
+def _packaged() -> Path | None:
+    """Where the package brings kernels for this processor, if it brings any."""
+    if not jitcache.PACKAGED.is_dir():  # in most clones: that is not worth a process
+        return None
+    found, _ = _asked(PACKAGED_PROBE)
+    return Path(found) if found and os.path.isdir(found) else None
+
+
+def _of_package(health: jitcache.Health) -> tuple[str, str, str]:
+    value = f"{health.kernels} compiled, {format_bytes(health.nbytes)}, came with the package"
+    if health.damaged:
+        value += f", {len(health.damaged)} files damaged, which are compiled here"
+        return WARNING, value, "install the package again, by pip install --force-reinstall or from the kit"
+    return OK, f"{value}, verified", WARM_UP
 
 
 def _judged(subject, health, problem: str | None) -> tuple[str, str, str]:

@@ -1,9 +1,11 @@
-"""The folder of a kit: wheels, compiled kernels, networks, units of systemd, and a script that installs them."""
+"""The folder of a kit: wheels, compiled kernels, networks, units of systemd, a script that installs them."""
 
 import contextlib
 import hashlib
+import itertools
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from tinytrain.backbones.catalogue import parts_of
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import InputError, UsageError, one_line
 from tinytrain.base.files import write_failed
@@ -24,6 +27,7 @@ from tinytrain.network.file import save_network
 
 DISTRIBUTION = "tinytrain-adapt"
 PINNED = ("numba", "llvmlite", "numpy")  # kernels fit one version of these
+VERSION = ".".join(platform.python_version_tuple()[:2])
 MACHINE = "aarch64"
 # pip takes exactly the tags that it is given.
 PLATFORMS = [f"manylinux{tag}_{MACHINE}" for tag in ("2014", "_2_17", "_2_27", "_2_28")]
@@ -46,22 +50,20 @@ def make_kit(
 ) -> dict:
     """Write the kit to the new folder `out` and return its facts; after an error nothing is left.
 
-    `networks` are names or files, `services` commands of `units.COMMANDS`. `wheel` is the one of this project, which
-    by default is built from the folder that it was installed from. It is for the minor version of this Python.
-    Raises InputError ``download-failed``, UsageError, StorageError ``write-failed``, and what `load_backbone` raises.
+    It is for the minor version of this Python. `networks` are names or files, `services` commands of
+    `units.COMMANDS`. `wheel` is of this project, by default built from where it was installed from. Raises
+    InputError ``download-failed``, UsageError, StorageError, and what `load_backbone` raises.
     """
     with _new_folder(out) as kit:
         for name in ("wheels", "kernels", "networks", "units"):
             (kit / name).mkdir()
-        for name in networks:
+        for name in itertools.chain.from_iterable(map(parts_of, networks)):
             network = load_backbone(name)
-            save_network(kit / "networks" / f"{network.name}.safetensors", network)
+            save_network(network, kit / "networks" / f"{network.name}.safetensors")
         for name in services:
             (kit / "units" / f"tinytrain-{name}.service").write_text(unit(name, int(device.memory * MEMORY)))
         _fetch_wheels(kit / "wheels", wheel, "[web]" if "serve" in services else "")
-        _run(
-            [sys.executable, "-m", "tinytrain.kit.kernels", device.processor, str(kit / "kernels")], "kernels"
-        )
+        _compile_kernels(device.processor, kit / "kernels")
         files = _listed(kit)
         (kit / "SHA256SUMS").write_text("".join(f"{row['sha256']}  {row['file']}\n" for row in files))
         facts = _facts(device, kit, files)
@@ -89,15 +91,15 @@ def _fetch_wheels(folder: Path, wheel: Path | None, extra: str) -> None:
     with tempfile.TemporaryDirectory(prefix="tinytrain-") as work:
         project = str(wheel) if wheel else _own_wheel(Path(work))
         pinned = [f"{name}=={metadata.version(name)}" for name in PINNED]
-        version, abi = "%d.%d" % sys.version_info[:2], "cp%d%d" % sys.version_info[:2]
+        abi = f"cp{VERSION.replace('.', '')}"
         platforms = [word for tag in PLATFORMS for word in ("--platform", tag)]
-        options = ["--only-binary=:all:", "--implementation", "cp", "--python-version", version, "--abi", abi]
+        options = ["--only-binary=:all:", "--implementation", "cp", "--python-version", VERSION, "--abi", abi]
         options += ["--abi", "abi3", "--abi", "none", *platforms, "--dest", str(folder)]
         _pip("download", *options, project + extra, *pinned)
 
 
 def _own_wheel(work: Path) -> str:
-    """The wheel of this project, built in `work` from the folder it was installed from, or how pip calls it."""
+    """This project for pip: a wheel, built in `work` from the folder it was installed from, or its name."""
     said = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
     url = urlsplit(json.loads(said)["url"] if said else "")
     source = Path(unquote(url.path))
@@ -111,25 +113,29 @@ def _own_wheel(work: Path) -> str:
     return str(next(work.glob("*.whl")))
 
 
+def _compile_kernels(processor: str, folder: Path) -> None:
+    """In a process of its own, which can compile for nothing else afterwards."""
+    _run([sys.executable, "-m", "tinytrain.kit.kernels", processor, str(folder)], "the compiler", folder)
+
+
 def _pip(*words: str) -> None:
     options = ["--quiet", "--no-input", "--disable-pip-version-check"]
     _run([sys.executable, "-m", "pip", words[0], *options, *words[1:]], "pip")
 
 
-def _run(command: Sequence[str], who: str) -> None:
-    """Raises InputError ``download-failed`` with the last that it said."""
+def _run(command: Sequence[str], who: str, folder: Path | None = None) -> None:
+    """Raises InputError ``download-failed`` with what it said."""
     # Kernels that the device gets do not depend on settings of this machine.
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "TINYTRAIN_PORTABLE"))}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=clean)
-        problem = "" if done.returncode == 0 else done.stderr.strip() or f"exit code {done.returncode}"
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=clean, cwd=folder)
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        failed = done.returncode != 0
     except (OSError, subprocess.TimeoutExpired) as error:
-        problem = str(error)
-    if problem:
-        lines = [line for line in problem.splitlines() if line.startswith("ERROR")] or problem.splitlines()[
-            -1:
-        ]
-        raise InputError("download-failed", f"{who} says: {one_line(lines[0], 250)}; no kit was written")
+        said, failed = [str(error)], True
+    if failed:
+        reason = next((line for line in said if line.startswith("ERROR")), said[-1])
+        raise InputError("download-failed", f"{who} says: {one_line(reason, 250)}; no kit was written")
 
 
 def _listed(kit: Path) -> list[dict]:
@@ -153,7 +159,7 @@ def _facts(device: Device, kit: Path, files: list[dict]) -> dict:
         "board": device.title,
         "processor": device.processor,
         "version": metadata.version(DISTRIBUTION),
-        "python": "%d.%d" % sys.version_info[:2],
+        "python": VERSION,
         "unpacked": unpacked,
         "files": files,
     }

@@ -2,9 +2,9 @@
 
     python -m tinytrain.kit.kernels PROCESSOR [FOLDER]
 
-They are for the Python, numba, llvmlite and numpy that this runs with: another minor version of Python has other
-bytecode, of which numba makes other machine code for some kernels. FOLDER is by default that of the package, where
-a wheel that is built afterwards takes them from.
+They are for the Python, numba, llvmlite and numpy that this runs with: another minor version of Python has
+other bytecode, of which numba makes other machine code for some kernels. FOLDER is by default that of the
+package, where a wheel that is built afterwards takes them from.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from tinytrain.base.console import Parser, guarded
 from tinytrain.base.files import write_bytes
 from tinytrain.kernels.compile_cache.cache import PACKAGED, packaged_for
 from tinytrain.kernels.dispatch.code import described
-from tinytrain.kernels.dispatch.target import PROCESSORS, compile_for
+from tinytrain.kernels.dispatch.target import PROCESSORS, Target, compile_for
 from tinytrain.kernels.kernel import Kernel, file_name, kernel_of
 from tinytrain.pipeline.warmup import warm_up
 
@@ -41,19 +41,18 @@ def calls_of_all_kernels() -> Calls:
     return found
 
 
-def compile_kernels(processor: str, base: Path) -> Path:
-    """Write all kernels for a processor of `PROCESSORS` to a folder below `base`, which is returned.
+def compile_kernels(calls: Calls, processor: Target, base: Path) -> Path:
+    """Write the kernels of `calls`, for `processor`, to a folder below `base`, which is returned.
 
     Afterwards this process can run none. Raises StorageError, and what numba and LLVM raise.
     """
-    calls = calls_of_all_kernels()
-    compile_for(PROCESSORS[processor])
+    compile_for(processor)
     from tinytrain.kernels import compiler
     from tinytrain.kernels.dispatch.call_tools import tools
     from tinytrain.kit.cross import cross_compile
 
-    cross_compile(PROCESSORS[processor])
-    folder = packaged_for(PROCESSORS[processor], base)
+    cross_compile(processor)
+    folder = packaged_for(processor, base)
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / file_name("tools", ""), tools())
     for (name, kinds), arguments in calls.items():
@@ -71,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("processor", choices=PROCESSORS)
     parser.add_argument("folder", nargs="?", type=Path, default=PACKAGED)
     given = parser.parse_args(arguments)
-    print(compile_kernels(given.processor, given.folder))
+    print(compile_kernels(calls_of_all_kernels(), PROCESSORS[given.processor], given.folder))
     return 0
 
 

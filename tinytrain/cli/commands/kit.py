@@ -9,8 +9,8 @@ from tinytrain.cli.commands.common import add_json, print_result, say
 DESCRIPTION = (
     "Make a folder on a PC that installs on a board without a network and compiles nothing there: wheels for "
     "the board, compiled kernels, networks, units of systemd, and install.sh, which says what it does before "
-    "it does it. It is for boards with the version of Python that runs this command (3.11, 3.12 or 3.13). pip "
-    "downloads the wheels."
+    "it does it. It is for boards with the version of Python that runs this command: 3.11, 3.12 or 3.13. "
+    "pip downloads the wheels."
 )
 EXAMPLES = """\
   tinytrain kit --board raspberry-pi-zero-2w -o kit/
@@ -48,10 +48,8 @@ def run(arguments) -> None:
     board = find_board(arguments.board)
     device = Device(board.processor.title, board.processor.core.lower(), board.memory.ram_bytes.value)
     if device.processor not in PROCESSORS:
-        raise UsageError(
-            "unsupported",
-            f"there is no kit for the {board.processor.core} of this board; it runs numba on Linux only",
-        )
+        boards = ", ".join(name for name in PROCESSORS if name.startswith("cortex"))
+        raise UsageError("unsupported", f"no kit for a {board.processor.core}; there are kits for {boards}")
     say("fetching wheels and compiling kernels, which takes a minute or two")
     services = [name for name in SERVICES if name in COMMANDS]
     wheel = Path(arguments.wheel) if arguments.wheel else None

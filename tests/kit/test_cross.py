@@ -1,0 +1,100 @@
+"""Kernels compiled for another processor are those that it would compile itself."""
+
+import json
+import struct
+import subprocess
+import sys
+
+import pytest
+from cases import each
+
+from tinytrain.kernels.compile_cache.cache import NAME, packaged_for
+from tinytrain.kernels.compile_cache.facts import settings
+from tinytrain.kernels.dispatch.machine_code import unpacked
+from tinytrain.kernels.dispatch.target import PROCESSORS, X86, Target, target
+
+numba = pytest.importorskip("numba")
+ELF_MACHINES = {"x86_64": 62, "aarch64": 183}
+# One that calls functions compiled into it, one that asks for the processor.
+KERNELS = ("tinytrain.kernels.head.prototype_loss", "tinytrain.kernels.int8_dense.product_codes")
+CROSS = f"""
+import sys
+from pathlib import Path
+from tinytrain.kit.kernels import calls_of_all_kernels, compile_kernels
+from tinytrain.kernels.dispatch.target import Target
+calls = {{key: given for key, given in calls_of_all_kernels().items() if key[0] in {KERNELS}}}
+assert len(calls) == {len(KERNELS)} and "numba.core.typing" not in sys.modules
+compile_kernels(calls, Target(*sys.argv[2:]), Path(sys.argv[1]))
+"""
+
+
+def crossed(folder, processor: Target):
+    """Machine code by kernel, compiled for `processor` in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", CROSS, str(folder), *processor], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    contents = {path.name: path.read_bytes()[32:] for path in packaged_for(processor, folder).iterdir()}
+    assert all(NAME.fullmatch(name) for name in contents) and len(contents) == len(KERNELS) + 1
+    return {
+        name.partition("-")[0]: unpacked(c)[1]
+        for name, c in contents.items()
+        if "." in name.partition("-")[0]
+    }
+
+
+def instructions(code: bytes) -> bytes:
+    """The sections of an object file that are code; names in it depend on the process."""
+    (start,), (size, count) = struct.unpack_from("<Q", code, 40), struct.unpack_from("<HH", code, 58)
+    sections = [struct.unpack_from("<IIQQQQ", code, start + k * size) for k in range(count)]
+    return b"".join(code[at : at + length] for _, _, flags, _, at, length in sections if flags & 4)
+
+
+def native():
+    """The same, as this process compiles for itself."""
+    from tinytrain.kernels import compiler
+    from tinytrain.kernels.kernel import kernel_of
+    from tinytrain.kit.kernels import calls_of_all_kernels
+
+    calls = calls_of_all_kernels().items()
+    return {
+        name: unpacked(compiler.machine_code_of(kernel_of(name).source(), given))[1]
+        for (name, _), given in calls
+        if name in KERNELS
+    }
+
+
+@pytest.mark.slow
+def test_code_compiled_beforehand_is_the_code_that_is_compiled_here(tmp_path):
+    made, here = crossed(tmp_path, target()), native()
+    assert made.keys() == here.keys()
+    for name, code in here.items():
+        assert instructions(made[name]) == instructions(code) != b"", name
+
+
+@pytest.mark.slow
+@each("name", PROCESSORS)
+def test_there_is_code_for_every_processor(name, tmp_path):
+    made = crossed(tmp_path / name, PROCESSORS[name])
+    machine = ELF_MACHINES[PROCESSORS[name].triple.partition("-")[0]]
+    assert {struct.unpack_from("<H", code, 18)[0] for code in made.values()} == {machine}
+
+
+def test_every_kernel_is_called_once_without_compiling_any():
+    code = (
+        "import json, sys\n"
+        "from tinytrain.kernels import NAMES\n"
+        "from tinytrain.kit.kernels import calls_of_all_kernels\n"
+        "names = [name.rpartition('.')[2] for name, _ in calls_of_all_kernels()]\n"
+        "print(json.dumps(sorted(set(NAMES) - set(names) - {'matmul'})))\n"
+        "from tinytrain.kernels.kernel import Kernel\n"
+        "print(Kernel.code.__module__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    missing, module = done.stdout.splitlines()
+    assert json.loads(missing) == [] and module == "tinytrain.kernels.kernel", done.stderr
+
+
+def test_this_processor_is_one_that_code_is_compiled_for_or_is_older():
+    if target().triple == X86 and not settings():
+        assert target() in PROCESSORS.values() or "+avx2" not in target().features
