@@ -218,6 +218,22 @@ def test_kernels_are_verified_damaged_or_absent_and_nothing_is_changed(sealed):
     assert line.state == BAD and "TINYTRAIN_CACHE" in line.remedy
 
 
+def test_kernels_that_came_with_the_package_are_looked_at_where_they_lie(sealed, tmp_path, monkeypatch):
+    package = tmp_path / "compiled" / "0123456789abcdef"
+    package.mkdir(parents=True)
+    jitcache.Cache(package, True, None, {}).write(POOL, b"1234")
+    monkeypatch.setattr(jitcache, "PACKAGED", package.parent)
+    monkeypatch.setattr(doctorcode, "PACKAGED_PROBE", f"print('\"{package}\"')")
+    (line,) = doctorcode.kernels(sealed[0])
+    assert line.state == OK and "came with the package" in line.value and line.facts["bytes"] == 4
+    (package / POOL).write_bytes(b"?")
+    (line,) = doctorcode.kernels(sealed[0])
+    assert line.state == WARNING and "1 files damaged" in line.value and "install" in line.remedy
+    monkeypatch.setattr(doctorcode, "PACKAGED_PROBE", f"print('\"{package}-none\"')")
+    (line,) = doctorcode.kernels(sealed[0])
+    assert line.facts["bytes"] == 8, "for this processor it brings none"
+
+
 def test_kernels_that_others_could_exchange_are_not_used_and_said_so(sealed, tmp_path):
     tmp_path.chmod(0o777)
     (line,) = doctorcode.kernels(sealed[0])
