@@ -31,6 +31,9 @@ COUNT=$work/cold guest $((640 * MIB)) "$here/job.py" "$work/cold.npz" "${job[@]}
 echo "the same again, warm, in 384 MiB"
 COUNT=$work/warm guest $((384 * MIB)) "$here/job.py" "$work/warm.npz" "${job[@]}"
 COUNT=$work/start guest $((384 * MIB)) -c 'import tinytrain.pipeline.adapt, tinytrain.kernels; tinytrain.kernels.load()'
+echo "and what this machine compiles for it beforehand, as for a kit"
+env -u TINYTRAIN_CACHE "$cache/host/bin/python" -m tinytrain.kit.kernels cortex-a53 "$work/beforehand"
+"$cache/host/bin/python" -m tinytrain.kit.same_code "$work/cache" "$work/beforehand"
 # This machine is what it is with kernels of its own: a variable that pins those of another processor would make
 # the older processor below the same as it, and rounding look smaller than it is.
 unset OPENBLAS_CORETYPE

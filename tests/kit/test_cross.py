@@ -10,8 +10,10 @@ from cases import each
 
 from tinytrain.kernels.compile_cache.cache import NAME, packaged_for
 from tinytrain.kernels.compile_cache.facts import settings
-from tinytrain.kernels.dispatch.machine_code import unpacked
+from tinytrain.kernels.dispatch.call_tools import tools
+from tinytrain.kernels.dispatch.machine_code import packed, unpacked
 from tinytrain.kernels.dispatch.target import PROCESSORS, X86, Target, target
+from tinytrain.kit.same_code import main, running
 
 numba = pytest.importorskip("numba")
 ELF_MACHINES = {"x86_64": 62, "aarch64": 183}
@@ -43,13 +45,6 @@ def crossed(folder, processor: Target):
     }
 
 
-def instructions(code: bytes) -> bytes:
-    """The sections of an object file that are code; names in it depend on the process."""
-    (start,), (size, count) = struct.unpack_from("<Q", code, 40), struct.unpack_from("<HH", code, 58)
-    sections = [struct.unpack_from("<IIQQQQ", code, start + k * size) for k in range(count)]
-    return b"".join(code[at : at + length] for _, _, flags, _, at, length in sections if flags & 4)
-
-
 def native():
     """The same, as this process compiles for itself."""
     from tinytrain.kernels import compiler
@@ -69,7 +64,7 @@ def test_code_compiled_beforehand_is_the_code_that_is_compiled_here(tmp_path):
     made, here = crossed(tmp_path, target()), native()
     assert made.keys() == here.keys()
     for name, code in here.items():
-        assert instructions(made[name]) == instructions(code) != b"", name
+        assert running(made[name]) == running(code) != b"", name
 
 
 @pytest.mark.slow
@@ -98,3 +93,17 @@ def test_every_kernel_is_called_once_without_compiling_any():
 def test_this_processor_is_one_that_code_is_compiled_for_or_is_older():
     if target().triple == X86 and not settings():
         assert target() in PROCESSORS.values() or "+avx2" not in target().features
+
+
+def test_two_folders_of_kernels_are_compared_by_what_runs(tmp_path, capsys):
+    code = tools()
+    changed, at = bytearray(code), code.index(running(code)[:16])
+    changed[at] ^= 1
+    renamed = code.replace(b"tinytrain_runner", b"tinytrain_walker")
+    for name, content in (("here", code), ("same", renamed), ("other", bytes(changed))):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "toy.a-0123456789abcdef.kernel").write_bytes(bytes(32) + packed({}, content, b""))
+    (tmp_path / "none").mkdir()
+    for name, end in (("same", 0), ("other", 1), ("none", 1)):
+        assert main([str(tmp_path / "here"), str(tmp_path / name)]) == end, name
+    assert "1 kernels are in both; 1 differ: toy.a" in capsys.readouterr().out
