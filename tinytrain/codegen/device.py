@@ -147,7 +147,7 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
         (
             network.input.kind != IMAGE,
             f"it takes inputs of kind {network.input.kind}",
-            "C reads images alone",
+            "emit a network for images, which alone C reads",
         ),
         (task.n_support % task.n_way, "classes have different numbers of images", "give --shots"),
         (task.n_remembered or task.replay, "it has a replay memory", "leave out --replay"),
