@@ -284,7 +284,10 @@ def test_a_delta_refuses_a_network_that_reads_otherwise_and_each_kind_the_files_
 @each(
     ("given", "text"),
     [
-        (np.zeros((LENGTH, 1, AXES)), "24 x 1 x 6 float64; it must be 24 x 1 x 6 float32"),
+        (
+            np.zeros((LENGTH, 1, AXES)),
+            "bad-value: window 0 is 24 x 1 x 6 float64; it must be 24 x 1 x 6 float32",
+        ),
         (np.zeros((LENGTH, 1, 5), np.float32), "24 x 1 x 5 float32"),
         (np.full((LENGTH, 1, AXES), np.nan, np.float32), "144 values that are NaN or infinite"),
         (b"1 2 3", "1 x 1 x 3 float32"),

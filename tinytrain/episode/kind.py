@@ -111,7 +111,8 @@ class Kind(ABC):
         """`item` if it is what `spec` describes. Raises InputError."""
         item = np.asarray(item)
         if wrong := _wrong(item, spec):
-            raise InputError("bad-value", f"{self.noun} {name} {wrong}")
+            who = name if name.startswith(f"{self.noun} ") else f"{self.noun} {name}"
+            raise InputError("bad-value", f"{who} {wrong}")
         return item
 
     def augment(
