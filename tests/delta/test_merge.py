@@ -52,6 +52,19 @@ def clients():
     return [delta_of(having(classes)) for classes in CLIENTS]
 
 
+def test_what_was_adapted_in_one_backend_is_merged_for_it_and_layers_of_others_are_kept_apart():
+    ones, twos = layer(np.ones((6, 2), "f")), layer(np.full((6, 2), 2, "f"))
+    there, also, elsewhere = (
+        delta_of(having(classes), slices=[s], arithmetic=name)
+        for classes, s, name in (
+            ((0, 1, 2), ones, "noisy:0.1:3"), ((3, 4), twos, "noisy:0.1:3"), ((5, 6), twos, None),
+        )
+    )  # fmt: skip
+    same, other = merged(there, also), merged(there, elsewhere)
+    assert (same.layers, other.layers) == (AVERAGED, KEPT)
+    assert same.delta.precision == other.delta.precision == "noisy:0.1:3"
+
+
 @each("kind", ["slda", "lda", "mild-lda", "ridge"])
 def test_five_devices_with_two_classes_each_make_the_head_of_all_images_byte_for_byte(kind):
     joint = delta_of(np.arange(len(X)), kind)

@@ -91,6 +91,13 @@ def test_what_cannot_go_on_is_refused(start):
         tinytrain.adapt(toy_network(seed=1), toy_episode(), BUDGET, FIRST, start=start)
     with pytest.raises(UsageError, match="unsupported: the delta is for int8"):
         begun(NETWORK, replace(start, codes=object()))
+    with pytest.raises(
+        UsageError, match=r"unsupported: the delta is for noisy:0\.1:3, which nothing goes on"
+    ):
+        begun(NETWORK, replace(start, arithmetic="noisy:0.1:3"))
+    budget = replace(BUDGET, precision="noisy:0.1:3")
+    with pytest.raises(UsageError, match=r"in noisy:0\.1:3 training begins at the network; give --precision"):
+        tinytrain.adapt(NETWORK, toy_episode(), budget, FIRST, start=start)
 
 
 def test_the_command_begins_at_a_delta_and_its_result_is_for_the_network(tmp_path, capsys):

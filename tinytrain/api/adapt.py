@@ -72,8 +72,9 @@ def adapt(
         base = open_network(network, start)
         network = begun(base, start)
     opened, planner = open_task(network, episode, budget, policy, seed, device, head)
-    if start is not None and planner.backend.in_codes:
-        raise UsageError("unsupported", "in int8 training begins at the network; give --precision float32")
+    if start is not None and planner.backend.stored(planner.network):
+        what = f"in {planner.precision} training begins at the network"
+        raise UsageError("unsupported", f"{what}; give --precision float32")
     report = adapting.adapt(planner.network, opened, None, planner, seed, device, force, train)
     return report if start is None else replace(report, delta=rebased(base, start, report.delta))
 

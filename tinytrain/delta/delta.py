@@ -64,6 +64,11 @@ class Changes:
         """The name of the backend that it was adapted in."""
         return self.arithmetic or ("int8" if self.codes else "float32")
 
+    @property
+    def backend_fields(self) -> dict:
+        """The fields that say in what it is computed: those of a delta that is made of it."""
+        return {"codes": self.codes, "arithmetic": self.arithmetic}
+
     def arrays(self) -> list[np.ndarray]:
         """All values and indices."""
         replayed = self.replay.arrays() if self.replay else []

@@ -113,7 +113,7 @@ def merge(kernels, deltas: Sequence[Delta], names: Sequence[str]) -> Merged:
     whole = parts[0] if not first.members else Changes(first.backbone, "", ())
     delta = Delta(
         first.backbone, min(one.delta.backbone_name for one in inputs), whole.slices, head, classes, report,
-        codes=whole.codes, members=parts if first.members else (),
+        members=parts if first.members else (), **whole.backend_fields,
     )  # fmt: skip
     conflicts = *_other_names(inputs, left_out), *_same_rows(inputs), *_same_names(inputs, placed, classes)
     return Merged(
@@ -220,8 +220,8 @@ def _head(kernels, method: ScatterMethod, moments: Moments, sources: Iterable[di
 def _layers(inputs: list[_Input]) -> tuple[str, tuple[Changes, ...]]:
     """What became of trained layers, and the changes of each network; the first of `inputs` is largest."""
     every = [one.delta.parts for one in inputs]
-    first = tuple(Changes(p.backbone, p.backbone_name, p.slices, codes=p.codes) for p in every[0])
-    plans = [[(p.codes and written_codes(p.codes), *map(_place, p.slices)) for p in parts] for parts in every]
+    first = tuple(Changes(p.backbone, p.backbone_name, p.slices, **p.backend_fields) for p in every[0])
+    plans = [[(*_how(p), *map(_place, p.slices)) for p in parts] for parts in every]
     if any(plan != plans[0] for plan in plans):
         return KEPT, first
     if not any(part.slices for part in first):
@@ -235,6 +235,11 @@ def _layers(inputs: list[_Input]) -> tuple[str, tuple[Changes, ...]]:
     )
     values = [b"".join(s.values.tobytes() for part in parts for s in part.slices) for parts in every]
     return (SAME, first) if len({*values}) == 1 else (AVERAGED, found)
+
+
+def _how(part: Changes) -> tuple:
+    """In what it is computed."""
+    return part.precision, part.codes and written_codes(part.codes)
 
 
 def _place(s: Slice) -> tuple:

@@ -13,13 +13,13 @@ from tinytrain.network.network import Network
 def begun(network: Network | Committee, start: Delta) -> Network:
     """`network` with what `start` has trained, to be trained further.
 
-    Raises InputError for a delta of another network, UsageError ``unsupported`` for several networks or int8.
+    Raises InputError for a delta of another network, UsageError ``unsupported`` for several networks, or
+    unless it is for float32.
     """
     alone(network, "--start")
-    if start.codes:
-        raise UsageError(
-            "unsupported", "the delta is for int8, which nothing goes on from; give one of float32"
-        )
+    if any(start.backend_fields.values()):
+        what = f"the delta is for {start.precision}, which nothing goes on from"
+        raise UsageError("unsupported", f"{what}; give one of float32")
     return apply(network, start)
 
 

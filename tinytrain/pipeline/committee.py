@@ -136,9 +136,7 @@ def _with_joint_head(
 
 
 def _changes(delta: Delta) -> Changes:
-    return Changes(
-        delta.backbone, delta.backbone_name, delta.slices, codes=delta.codes, arithmetic=delta.arithmetic
-    )
+    return Changes(delta.backbone, delta.backbone_name, delta.slices, **delta.backend_fields)
 
 
 def _right(raw: np.ndarray, episode: Episode) -> tuple[np.ndarray, np.ndarray]:
