@@ -113,6 +113,11 @@ def test_a_head_knows_the_moments_of_what_it_is_fitted_to_and_updated_with(kind,
     grown = head.extended(WAY)
     grown.update(kernels.load(), x[n:], labels[n:])
     assert same(grown.moments, moments_of(x, labels)) and grown.images.tolist() == grown.counts.tolist()
+    small = grown.stored()
+    assert grown.sums.dtype == np.int64 and small.sums.dtype == small.products.dtype == np.int32
+    assert same(small.moments, grown.moments) and small.logits(x).tobytes() == grown.logits(x).tobytes()
+    grown.counts[0] = NARROW + 1
+    assert grown.stored() is grown
 
 
 @KINDS

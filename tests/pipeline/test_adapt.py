@@ -9,7 +9,7 @@ from tinytrain.pipeline import adapt as module
 
 def test_adapt_shows_its_parameters_to_whoever_asks():
     """Before its first use and after it, to `help` and to completion."""
-    names = ["network", "episode", "budget", "policy", "seed", "device", "force", "head", "train"]
+    names = ["network", "episode", "budget", "policy", "seed", "device", "force", "head", "train", "start"]
     assert [*inspect.signature(tinytrain.adapt).parameters] == names
     assert inspect.isfunction(tinytrain.adapt) and "Raises BudgetError" in inspect.getdoc(tinytrain.adapt)
 

@@ -74,7 +74,7 @@ def encode_delta(delta: Delta, heads: Mapping[str, HeadMethod] = HEADS) -> bytes
 
     `heads` are the methods that its reader knows.
     """
-    tensors, head = _tensors_of(delta), delta.head
+    tensors, head = _tensors_of(delta), delta.head.stored()
     for number, part in enumerate(delta.members):
         tensors |= {f"{number}/{name}": values for name, values in _tensors_of(part).items()}
     tensors |= {f"head.{name}": values for name, values in head.tensors().items()}

@@ -71,8 +71,9 @@ class ScatterHead(LinearHead):
         """Those of the classes, (way, d); None if the head only answers."""
         if self.sums is None and self.embeddings is None:
             return None
-        found, moments = np.zeros_like(self.weights), self.moments
-        write_means(moments.sums, moments.counts, found)
+        found, way = np.zeros_like(self.weights), len(self.counts)
+        sums = self.sums if self.embeddings is None else sums_of(self.embeddings, self.labels, way)
+        write_means(sums, self.counts, found)
         return found
 
     @property
@@ -95,6 +96,11 @@ class ScatterHead(LinearHead):
             return self
         moments = self.moments
         return replace(self, sums=moments.sums, products=moments.products, embeddings=None, labels=None)
+
+    def stored(self) -> "ScatterHead":
+        if self.products is None or self.products.dtype.itemsize == 4 or self.total > NARROW:
+            return self
+        return replace(self, sums=self.sums.astype(np.int32), products=self.products.astype(np.int32))
 
     def for_delta(self, arrays: dict[str, np.ndarray]) -> "ScatterHead":
         if self.embeddings is not None:
@@ -121,8 +127,8 @@ class ScatterHead(LinearHead):
                 return "head.labels must be those of as many embeddings as head.counts says"
             return None if np.abs(self.embeddings).max() < 2 else "head.embeddings must have length 1"
         if self.products is not None:
-            most = 2 * UNIT * self.total
-            if np.abs(self.sums).max() > most or np.abs(self.products).max() > most:
+            most, sums = 2 * UNIT * self.total, (self.sums, self.products)
+            if max(a.max() for a in sums) > most or min(a.min() for a in sums) < -most:
                 return "head.sums and head.products must be those of embeddings of length 1"
             if self.products[diagonal_places(self.embedding_size)].min() < 0:
                 return "the diagonal of head.products must not be below 0"
