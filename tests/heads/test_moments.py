@@ -198,3 +198,7 @@ def test_deltas_from_before_there_were_sums_are_read(kind, n):
 def test_rounded_embeddings_stay_as_they_are():
     x = on_grid(embeddings(30)[0].astype(np.float32))
     assert x.dtype == np.float32 and np.array_equal(on_grid(x), x)
+    labels = np.arange(10, dtype=np.int32) % 3
+    for kind in SUMS:  # after they were deviations from means
+        head = fitted(HEADS[kind], x[:10], labels)
+        assert head.embeddings.tobytes() == x[:10].tobytes() and head.labels.tolist() == labels.tolist()
