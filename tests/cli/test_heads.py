@@ -83,16 +83,16 @@ def test_python_takes_a_head_as_the_command_line_does(place):
 
 
 def test_a_head_of_few_images_takes_fewer_bytes_in_the_arena_and_in_the_delta(place):
-    """The same as it takes for more images, whose covariance is the smaller form."""
+    """The same as it takes for more images, whose sums are the smaller form."""
     network = toy_network()
     few, many = (
         tinytrain.adapt(network, toy_episode(shots=k), "4MB", "none", device=ONE, force=True, head="slda")
         for k in (1, 40)
     )
     size = network.embedding_size
-    assert few.delta.head.deviations.shape == (3, size) and many.delta.head.deviations is None
+    assert few.delta.head.embeddings.shape == (3, size) and many.delta.head.embeddings is None
     again = decode_delta(*decode(encode_delta(few.delta))).head
-    assert (again.deviations == few.delta.head.deviations).all()
+    assert (again.embeddings == few.delta.head.embeddings).all()
     assert few.delta.nbytes < many.delta.nbytes
     names = {row["name"]: row["bytes"] for row in few.program.table()}
-    assert not any("scatter" in name for name in names), "no square of the embedding"
+    assert not any("scatter" in name for name in names), "no matrix of the embedding"
