@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import threading
+import time
 
 import pytest
 from cases import each
@@ -111,9 +112,14 @@ def test_a_command_that_takes_too_long_is_ended_with_what_it_started(tmp_path, m
 
 
 def test_a_session_that_ends_by_an_exception_ends_the_command_and_runs_no_other(tmp_path):
+    class Slow(OnVerdict):
+        def _end(self):
+            super()._end()
+            time.sleep(0.1)  # in which another run would begin
+
     command = f"sh -c 'echo $$ >> {tmp_path}/pid; exec sleep 300'"
     told = []
-    with pytest.raises(KeyboardInterrupt), Readers(told.append, [OnVerdict(command)]) as all_readers:
+    with pytest.raises(KeyboardInterrupt), Readers(told.append, [Slow(command)]) as all_readers:
         all_readers(verdict())
         all_readers(verdict())
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
