@@ -5,6 +5,7 @@ import importlib
 import inspect
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,12 @@ def test_every_public_name_is_there_after_its_first_use_too(name):
 def test_a_former_name_works_and_says_the_new_one(old, new):
     with pytest.warns(DeprecationWarning, match=f"is called tinytrain.{new} now"):
         assert getattr(tinytrain, old) is getattr(tinytrain, new)
+
+
+def test_a_wheel_has_every_package():
+    """An editable install finds a folder that pyproject.toml forgot; a wheel lacks it."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    assert sorted(listed) == sorted(name for name, path in MODULES.items() if path.name == "__init__.py")
 
 
 def test_a_script_in_a_clone_finds_the_packages_that_lie_beside_the_first_one():
