@@ -33,6 +33,8 @@ def run(arguments) -> None:
 
         result["folder"] = str(CACHE.folder) if CACHE.kept else None
         where = f"kept in {CACHE.folder}" if CACHE.kept else "not kept: the cache folder cannot be written"
+        if CACHE.packaged:
+            where = "those that came with the package"
         text = f"{len(compiled)} kernels ready in {result['seconds']:.1f} s, {where}"
     else:
         text = "kernels run in plain numpy, nothing to compile; tinytrain doctor shows the remedy"
