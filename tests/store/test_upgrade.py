@@ -1,7 +1,7 @@
 """A store that version 0.1.0 wrote, with a head that was fitted to three classes of leaves.
 
-It was made by `tinytrain adapt photos/ --shots 3 --policy none --head cosine --store state/` of that version; the
-numbers are what its `tinytrain predict` said.
+It was made by `tinytrain adapt photos/ --shots 3 --policy none --head cosine --store state/`; the
+numbers are what `tinytrain predict` of that version said.
 """
 
 import shutil
