@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from importlib import metadata
 
 import pytest
@@ -18,6 +19,8 @@ from tinytrain.cli.main import main
 from tinytrain.kit import folder
 from tinytrain.kit.folder import Device, make_kit
 from tinytrain.kit.units import COMMANDS, unit
+from tinytrain.network.file import save_network
+from tinytrain.pipeline.toy import toy_network
 
 DEVICE = Device("Toy Board", "cortex-a53", 512 * 2**20)
 TOYS = ("numba", "llvmlite", "numpy")
@@ -116,6 +119,13 @@ def test_a_folder_in_which_something_lies_is_left_alone(made, tmp_path):
         made()
 
 
+def test_a_network_whose_name_could_run_in_the_script_is_refused(made, tmp_path):
+    network = replace(toy_network(), name="toy$(reboot)")
+    save_network(network, tmp_path / "toy.safetensors")
+    with pytest.raises(InputError, match="letters and digits alone"):
+        made(networks=[str(tmp_path / "toy.safetensors")])
+
+
 def test_the_script_is_sound(made, tmp_path):
     made()
     assert subprocess.run(["sh", "-n", str(tmp_path / "kit" / "install.sh")]).returncode == 0
@@ -153,7 +163,7 @@ def test_the_script_installs_and_installing_again_changes_nothing(ready, tmp_pat
         f"{metadata.version('tinytrain-adapt')}-"
     )
     assert (version / "tinytrain/kernels/compiled/0123/cortex-a53.a").read_text() == "a"
-    assert (root / "var/lib/tinytrain/cache/backbones/tinytrain-small-2.safetensors").exists()
+    assert (version / "networks/tinytrain-small-2.safetensors").exists()
     assert (root / "etc/systemd/system/tinytrain-watch.service").exists()
     command = (root / "usr/local/bin/tinytrain").read_text()
     (root / "run").write_text(command.replace("/opt/", f"{root}/opt/"))

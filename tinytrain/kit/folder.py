@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -33,6 +34,7 @@ MACHINE = "aarch64"
 PLATFORMS = [f"manylinux{tag}_{MACHINE}" for tag in ("2014", "_2_17", "_2_27", "_2_28")]
 NOT_IN_A_WHEEL = (".*", "build", "dist", "docs", "results", "site", "tests", "*.egg-info", "__pycache__")
 SECONDS = 1800
+NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 MEMORY = 0.65  # of the board's for a service; the rest is for Linux
 
 
@@ -59,6 +61,10 @@ def make_kit(
             (kit / name).mkdir()
         for name in itertools.chain.from_iterable(map(parts_of, networks)):
             network = load_backbone(name)
+            if not NAME.fullmatch(network.name):  # it becomes a part of the script
+                raise InputError(
+                    "bad-value", f"{name}: a network in a kit has a name of letters and digits alone"
+                )
             save_network(network, kit / "networks" / f"{network.name}.safetensors")
         for name in services:
             (kit / "units" / f"tinytrain-{name}.service").write_text(unit(name, int(device.memory * MEMORY)))
@@ -179,7 +185,7 @@ def _script(facts: dict) -> str:
         "MACHINE": MACHINE,
         "WHEELS": str(len(names(facts["files"], "wheels"))),
         "UNPACKED": format_bytes(facts["unpacked"]),
-        "NETWORKS": ", ".join(names(facts["files"], "networks")) or "none; one comes with the package",
+        "NETWORKS": ", ".join(names(facts["files"], "networks")) or "none beside the one in the package",
         "UNITS": ", ".join(units),
         "UNIT": units[0],
     }

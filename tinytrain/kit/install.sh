@@ -10,7 +10,7 @@ set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 root=${ROOT:-} python=${PYTHON:-/usr/bin/python3}
-place=/opt/tinytrain version=@VERSION@-$(sha256sum "$here/SHA256SUMS" | cut -c 1-8) state=/var/lib/tinytrain units=/etc/systemd/system
+place=/opt/tinytrain version=@VERSION@-$(sha256sum "$here/SHA256SUMS" | cut -c 1-8) units=/etc/systemd/system
 
 end() {
     echo "install.sh: $1" >&2
@@ -20,10 +20,9 @@ end() {
 cat <<TEXT
 tinytrain @VERSION@ for a @TITLE@, Python @PYTHON@. This needs no network. It will
   1. compare the files of this folder with SHA256SUMS
-  2. unpack @WHEELS@ wheels and the compiled kernels to $root$place/$version (@UNPACKED@)
+  2. unpack @WHEELS@ wheels, compiled kernels and networks (@NETWORKS@) to $root$place/$version (@UNPACKED@)
   3. write the command $root/usr/local/bin/tinytrain, and lead it to this version: $root$place/current
-  4. copy networks to $root$state/cache/backbones: @NETWORKS@
-  5. write to $root$units, and start nothing: @UNITS@
+  4. write to $root$units, and start nothing: @UNITS@
 Other versions in $place stay. What it replaces is replaced whole, or not at all.
 TEXT
 
@@ -47,7 +46,7 @@ found=$("$python" -c 'import platform, sys; print(platform.machine(), "%d.%d" % 
 (cd "$here" && sha256sum --quiet -c SHA256SUMS) || end "this folder is damaged; copy it again"
 
 target=$root$place/$version new=$root$place/.$version.new
-mkdir -p "$root$place" "$root/usr/local/bin" "$root$state/cache/backbones" "$root$units"
+mkdir -p "$root$place" "$root/usr/local/bin" "$root$units"
 if [ -e "$target" ]; then
     echo "$target is there already; to unpack it again, remove it first"
 else
@@ -56,6 +55,7 @@ else
     for wheel in "$here"/wheels/*.whl; do "$python" -m zipfile -e "$wheel" "$new"; done
     mkdir -p "$new/tinytrain/kernels/compiled"
     cp -r "$here/kernels/." "$new/tinytrain/kernels/compiled"
+    cp -r "$here/networks" "$new/networks"
     # Whoever uses it later may not write here. Some packages bring files that are no Python of this version.
     "$python" -m compileall -q "$new" >/dev/null || true
     chmod -R u=rwX,go=rX "$new"
@@ -70,7 +70,6 @@ ln -sf "$version" "$root$place/.current.new"
 mv -T "$root$place/.current.new" "$root$place/current"
 mv "$command.new" "$command"
 
-cp -r "$here/networks/." "$root$state/cache/backbones"
 cp "$here"/units/*.service "$root$units"
 sync
 cat <<TEXT

@@ -13,6 +13,7 @@ COMMANDS = {
         "ConditionPathExists=%S/tinytrain/state\n",
     ),
 }
+NETWORKS = "/opt/tinytrain/current/networks"
 UNIT = """\
 # Changes of your own: systemctl edit tinytrain-{name}
 [Unit]
@@ -23,6 +24,9 @@ StartLimitIntervalSec=600
 StartLimitBurst=5
 
 [Service]
+# By its own user: the administrator writes nothing where a service may.
+WorkingDirectory=%S/tinytrain
+ExecStartPre=/bin/sh -c 'mkdir -p cache/backbones && cp -r {networks}/. cache/backbones'
 ExecStart=/usr/local/bin/tinytrain {command}
 Environment=TINYTRAIN_CACHE=%S/tinytrain/cache
 StateDirectory=tinytrain
@@ -67,4 +71,6 @@ WantedBy=multi-user.target
 def unit(name: str, memory: int) -> str:
     """The unit of the command `name`, which gets at most `memory` bytes."""
     title, command, condition = COMMANDS[name]
-    return UNIT.format(name=name, title=title, command=command, condition=condition, memory=memory >> 20)
+    return UNIT.format(
+        name=name, title=title, command=command, condition=condition, networks=NETWORKS, memory=memory >> 20
+    )
