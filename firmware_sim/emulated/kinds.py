@@ -61,7 +61,7 @@ def row_of(call: Call, network: Network) -> str:
         return FORWARD["conv"]
     layers = [arg.layer for arg in call.args if hasattr(arg, "layer")]
     if layers and (call.macs or call.kernel.startswith("add_bias")):
-        return FORWARD[network.all_layers[layers[0]].kind]
+        return FORWARD[network.all_layers[layers[0]].op]
     return BY_FILE["kernels_head.c"] if call.kernel.startswith("prototype_loss") else REST
 
 

@@ -6,15 +6,15 @@ TinyTL at batch 100 with all of them. Here every method is counted by one rule a
 
 from collections.abc import Sequence
 
-from tinytrain.network.layer import Layer
 from tinytrain.network.lite_residual import possible_modules
+from tinytrain.network.node import Node
 from tinytrain.plan.published_costs import BYTES_PER_WEIGHT, peak_activation
 from tinytrain.plan.recipe import Update
 
 PUBLISHED_BATCH = 100
 
 
-def saved_inputs(layers: Sequence[Layer], updates: Sequence[Update]) -> int:
+def saved_inputs(layers: Sequence[Node], updates: Sequence[Update]) -> int:
     """Values per image that the gradients of the updated weights read, only the channels they read.
 
     Output-channel slices of a pointwise layer read every input channel, those of a depthwise layer their own.
@@ -22,14 +22,14 @@ def saved_inputs(layers: Sequence[Layer], updates: Sequence[Update]) -> int:
 
     def read(update: Update) -> int:
         layer = layers[update.layer]
-        own = update.channels if layer.kind == "depthwise" else update.inputs
+        own = update.channels if layer.row.same_channels else update.inputs
         return layer.cin if own is None else len(own)
 
     planes = ((read(u), layers[u.layer].in_hw) for u in updates if u.channels)
     return sum(channels * height * width for channels, (height, width) in planes)
 
 
-def saved_activations(layers: Sequence[Layer], updates: Sequence[Update]) -> int:
+def saved_activations(layers: Sequence[Node], updates: Sequence[Update]) -> int:
     """Bytes per image that a framework keeps for the backward pass, float32.
 
     Inputs of the convolutions whose weights are updated; from the shallowest update on also the inputs of
@@ -43,11 +43,12 @@ def saved_activations(layers: Sequence[Layer], updates: Sequence[Update]) -> int
     firsts = [i for i in trained if i < len(layers)] + [m.last for m in modules if m.index in trained]
     above = [*layers[min(firsts) :], *(every[i] for i in trained if i >= len(layers))]
     return 4 * (
-        saved_inputs(every, updates) + sum(layer.out_size * (2 if layer.relu6 else 1) for layer in above)
+        saved_inputs(every, updates)
+        + sum(layer.out_size * (2 if layer.activation == "relu6" else 1) for layer in above)
     )
 
 
-def memory_at_batch(layers: Sequence[Layer], updates: Sequence[Update], n_numbers: int, batch: int) -> int:
+def memory_at_batch(layers: Sequence[Node], updates: Sequence[Update], n_numbers: int, batch: int) -> int:
     """16 bytes per trained number, and saved activations of `batch` images or the peak of inference."""
     saved = batch * saved_activations(layers, updates)
     return BYTES_PER_WEIGHT * n_numbers + max(saved, peak_activation(layers))

@@ -12,7 +12,8 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 
 from tinytrain.episode.augment import Augmentation
 from tinytrain.meta.pytorch.our_side import Whole
-from tinytrain.network.network import Layer, Network
+from tinytrain.network.network import Network
+from tinytrain.network.node import Node
 from tinytrain.program.trained_arrays import Slot
 
 ACTIVATIONS = {
@@ -21,10 +22,10 @@ ACTIVATIONS = {
 FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 
 
-def to_torch(layer: Layer, weight: np.ndarray) -> torch.Tensor:
+def to_torch(layer: Node, weight: np.ndarray) -> torch.Tensor:
     """Our (fan_in, cout) matrix as (cout, cin / groups, kernel, kernel)."""
-    cin = 1 if layer.kind == "depthwise" else layer.cin
-    array = weight.reshape(layer.kernel, layer.kernel, cin, layer.cout).transpose(3, 2, 0, 1)
+    cin = layer.cin // layer.groups
+    array = weight.reshape(*layer.kernel, cin, layer.cout).transpose(3, 2, 0, 1)
     return torch.from_numpy(np.ascontiguousarray(array))
 
 
@@ -38,10 +39,6 @@ class TorchNetwork:
             for i, layer in enumerate(network.layers)
         ]
         self.biases = [torch.from_numpy(b.copy()) for b in network.biases]
-        self.rows = [
-            (network.block_start(i) == i, (la.stride, la.pad, 1, la.cin if la.kind == "depthwise" else 1), la)
-            for i, la in enumerate(network.layers)
-        ]
 
     def inputs(self, values: torch.Tensor) -> torch.Tensor:
         """Grey levels 0..255 (n, 3, size, size), any dtype, as the first layer wants them."""
@@ -53,27 +50,26 @@ class TorchNetwork:
 
     def layers(self, x: torch.Tensor, first: int, last: int) -> torch.Tensor:
         """Output of layers [first, last)."""
-        for i in range(first, last):
-            opens, geometry, layer = self.rows[i]
-            if opens:
-                skip = x
-            source, added = (skip, x) if layer.shortcut else (x, skip)
-            if layer.squeezes:
-                squeezed, source = x, x.mean((2, 3), keepdim=True)
-            x = F.conv2d(source, self.weights[i], self.biases[i], *geometry)
-            if layer.adds:
-                x = x + added
-            if layer.follows:
-                x = ACTIVATIONS[layer.follows](x, inplace=True)
-            if layer.excites:
-                x = squeezed * x
-            if layer.max_pool:
-                x = F.max_pool2d(x, 3, 2, 1)
-        return x
+        start, end = map(self.network.position, (first, last))
+        made = {start - 1: x}
+        for i in range(start, end):
+            made[i] = self._made(i, [made[k] for k in self.network.sources[i]])
+        return made[end - 1]
+
+    def _made(self, i: int, inputs: list[torch.Tensor]) -> torch.Tensor:
+        node, number, (x, *others) = self.network.graph[i], self.network.numbers[i], inputs
+        if node.op == "max-pool":
+            return F.max_pool2d(x, node.kernel, node.stride, node.pad)
+        x = x.mean((2, 3), keepdim=True) if node.op == "squeeze" else x
+        geometry = node.stride, node.pad, 1, node.groups
+        y = F.conv2d(x, self.weights[number], self.biases[number], *geometry)
+        y = y + others[0] if node.adds else y
+        y = ACTIVATIONS[node.activation](y, inplace=True) if node.activation else y
+        return y * others[0] if node.op == "excite" else y
 
     def embed(self, x: torch.Tensor, first: int = 0) -> torch.Tensor:
         """Embeddings (n, d) of the inputs of layer `first`."""
-        return self.layers(x, first, len(self.rows)).mean((2, 3))
+        return self.layers(x, first, len(self.network.layers)).mean((2, 3))
 
     def gradient(self, slot: Slot) -> np.ndarray:
         """The gradient of a whole trained array, in our order."""

@@ -40,8 +40,8 @@ def episode_of(batch: Batch) -> Episode:
 def with_factors(network: Network, factors: np.ndarray) -> Network:
     """`network` whose layers have these factors (layers,) of their learning rates."""
     rounded = (round(float(factor), 4) for factor in factors)
-    layers = tuple(replace(x, rate=rate) for x, rate in zip(network.layers, rounded, strict=True))
-    return replace(network, layers=layers)
+    rates = dict(zip((layer.name for layer in network.layers), rounded, strict=True))
+    return replace(network, nodes=tuple(replace(x, rate=rates.get(x.name, x.rate)) for x in network.nodes))
 
 
 class Adaptation:

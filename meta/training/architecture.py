@@ -4,56 +4,59 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.network.network import InputSpec, Layer, Network
+from tinytrain.network.network import InputSpec, Network
+from tinytrain.network.node import Node
 
 
-def architecture(size: int, stem: int, blocks) -> tuple[Layer, ...]:
+def architecture(size: int, stem: int, blocks) -> tuple[Node, ...]:
     """A stem and inverted bottlenecks; the projection of the last one gives the embedding.
 
     `blocks` are rows of (expansion or 0 for none, output channels, kernel, stride).
     """
-    layers: list[Layer] = []
+    layers: list[Node] = []
 
-    def add(name, kind, cout, kernel, stride, block, residual=False):
-        relu6 = not name.endswith(".project")
+    def add(name, op, cout, kernel, stride, block, added=None):
+        activation = None if name.endswith(".project") else "relu6"
         cin, in_hw = (layers[-1].cout, layers[-1].out_hw) if layers else (3, (size, size))
         out_hw = ((in_hw[0] - 1) // stride + 1, (in_hw[1] - 1) // stride + 1)
-        layers.append(Layer(name, kind, cin, cout, kernel, stride, in_hw, out_hw, relu6, block, residual))
+        inputs = (layers[-1].name, added) if added else ()
+        layers.append(Node(name, op, cin, cout, kernel, stride, in_hw, out_hw, activation, block, inputs))
 
     add("stem", "conv", stem, 3, 2, 0)
     for number, (expanded, cout, kernel, stride) in enumerate(blocks):
-        name, block, cin = f"block{number}", number + 1, layers[-1].cout
+        name, block, read = f"block{number}", number + 1, layers[-1]
         if expanded:
             add(f"{name}.expand", "pointwise", expanded, 1, 1, block)
         add(f"{name}.depthwise", "depthwise", layers[-1].cout, kernel, stride, block)
-        add(f"{name}.project", "pointwise", cout, 1, 1, block, (cin, 1) == (cout, stride))
+        stays = (read.cout, 1) == (cout, stride)
+        add(f"{name}.project", "pointwise", cout, 1, 1, block, read.name if stays else None)
     return tuple(layers)
 
 
-def convolve(x: np.ndarray, layer: Layer, weight: np.ndarray) -> np.ndarray:
+def convolve(x: np.ndarray, layer: Node, weight: np.ndarray) -> np.ndarray:
     """Convolution of x (n, h, w, cin) without bias, in plain numpy."""
-    if layer.kind == "pointwise":
+    if layer.op == "pointwise":
         return x @ weight
-    pad, kernel = layer.pad, layer.kernel
+    pad, kernel, stride = layer.pad[0], layer.kernel[0], layer.stride[0]
     x = np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
     windows = sliding_window_view(x, (kernel, kernel), axis=(1, 2))  # n, h, w, cin, row, column
-    windows = windows[:, :: layer.stride, :: layer.stride]
-    if layer.kind == "depthwise":
+    windows = windows[:, ::stride, ::stride]
+    if layer.op == "depthwise":
         return np.einsum("nhwcij,ijc->nhwc", windows, weight.reshape(kernel, kernel, layer.cout))
     rows = np.ascontiguousarray(windows.transpose(0, 1, 2, 4, 5, 3))
     return rows.reshape(*rows.shape[:3], layer.fan_in) @ weight
 
 
-def initial_weight(seed: int, layer: Layer) -> np.ndarray:
+def initial_weight(seed: int, layer: Node) -> np.ndarray:
     """Normal numbers; depthwise filters are a little of that around "leave it as it is"."""
     weight = rng_for(seed, "weights", layer.name).standard_normal((layer.fan_in, layer.cout), np.float32)
-    if layer.kind == "depthwise":
+    if layer.op == "depthwise":
         weight *= np.float32(0.3)
         weight[layer.fan_in // 2] += 1
     return weight
 
 
-def initial_network(seed: int, images: np.ndarray, layers: tuple[Layer, ...], spreads) -> Network:
+def initial_network(seed: int, images: np.ndarray, layers: tuple[Node, ...], spreads) -> Network:
     """Random weights; every channel has mean 0 and variance 1 before its ReLU6 on `images` (n, h, w, 3).
 
     This does once what batch normalisation would do in the first step: all units start alive. The
@@ -69,11 +72,11 @@ def initial_network(seed: int, images: np.ndarray, layers: tuple[Layer, ...], sp
         weight = initial_weight(seed, layer)
         y = convolve(x, layer, weight)
         mean, spread = spreads.get(i, (np.float32(0), np.float32(1)))
-        if layer.residual and i in spreads:
+        if layer.adds and i in spreads:
             mean = mean - skip.mean(axis=(0, 1, 2))
-        size = spread * np.float32(0.5 if layer.residual else 1) / (y.std(axis=(0, 1, 2)) + np.float32(1e-6))
+        size = spread * np.float32(0.5 if layer.adds else 1) / (y.std(axis=(0, 1, 2)) + np.float32(1e-6))
         weights.append(weight * size)
         biases.append(mean - y.mean(axis=(0, 1, 2)) * size)
         x = y * size + biases[-1]
-        x = np.clip(x, 0, 6) if layer.relu6 else x + skip if layer.residual else x
+        x = np.clip(x, 0, 6) if layer.activation else x + skip if layer.adds else x
     return Network("untrained", layers, tuple(weights), (None,) * len(layers), tuple(biases), contract)

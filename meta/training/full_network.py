@@ -194,4 +194,4 @@ def network_of(network: Network, slots: tuple[Slot, ...], values: np.ndarray, na
     }
     n = range(len(network.layers))
     weights, biases = (tuple(arrays[i, part] for i in n) for part in ("weight", "bias"))
-    return Network(name, network.layers, weights, (None,) * len(n), biases, network.input)
+    return Network(name, network.nodes, weights, (None,) * len(n), biases, network.input)

@@ -26,8 +26,9 @@ from tinytrain.meta.training.recipe import PretrainRecipe
 from tinytrain.meta.training.sources import Source
 from tinytrain.meta.training.task import Task
 from tinytrain.meta.training.validate import Validator
-from tinytrain.network.network import Layer, Network
-from tinytrain.network.validation import check_layers
+from tinytrain.network.network import Network
+from tinytrain.network.node import Node
+from tinytrain.network.validation import check_nodes
 
 SAMPLE = 48  # images that first weights are fitted to
 CENTRED = 512  # images that the teacher's mean embedding is taken over
@@ -48,7 +49,7 @@ def block_ends(layers) -> tuple[int, ...]:
     return tuple(i for i in n if i + 1 == len(layers) or layers[i + 1].block != layers[i].block)
 
 
-def followed_blocks(layers: Sequence[Layer], teacher: Sequence[Layer]) -> tuple[tuple[int, ...], ...]:
+def followed_blocks(layers: Sequence[Node], teacher: Sequence[Node]) -> tuple[tuple[int, ...], ...]:
     """Last layers of the blocks of a student of `layers` and of its teacher.
 
     Raises InputError ``unsupported`` if they do not match one to one in number and shape.
@@ -103,7 +104,7 @@ class PretrainTask(Task):
     ):  # fmt: skip
         shape = recipe.architecture
         layers = architecture(shape.size, shape.stem, shape.blocks)
-        check_layers(layers)
+        check_nodes(layers)
         hooks, taught = followed_blocks(layers, teacher.layers) if teacher and recipe.inner else ((), ())
         self.teacher = Teacher(teacher, recipe, sources, workers, taught) if teacher else None
         spreads = dict(zip(hooks, self.teacher.spreads, strict=True)) if hooks else {}

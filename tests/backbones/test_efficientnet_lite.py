@@ -73,8 +73,8 @@ def test_the_folded_and_turned_network_computes_what_the_published_one_does(size
     network = toy(values, size=size)
     assert network.input.rotated and {w.dtype for w in network.weights} == {np.dtype("f4")}
     assert relative(embeddings(network, images), published(values, images)) < 1e-5
-    assert [layer.stride for layer in network.layers if layer.kind == "depthwise"] == list(STRIDES)
-    assert [layer.block for layer in network.layers if layer.residual] == [1, 5]
+    assert [layer.stride for layer in network.layers if layer.op == "depthwise"] == list(STRIDES)
+    assert [layer.block for layer in network.layers if layer.adds] == [1, 5]
 
 
 def test_the_head_convolution_comes_last_if_asked_for():

@@ -124,13 +124,18 @@ def test_places_that_are_no_numbers_are_refused(tmp_path, key, value):
 
 
 def test_layers_and_blocks_of_a_residual_network_are_recognised(tmp_path):
-    layers = imported_from(model_of("residual"), tmp_path).network.layers
+    network = imported_from(model_of("residual"), tmp_path).network
+    layers = network.layers
     assert [layer.name for layer in layers] == [
         "stem", "block0.conv", "block0.conv2", "block1.conv", "block1.conv2", "block1.shortcut",
         "block2.conv", "block2.conv2",
     ]  # fmt: skip
-    assert [layer.name for layer in layers if layer.residual] == ["block0.conv2", "block2.conv2"]
-    assert [layer.follows for layer in layers] == [
+    assert {layer.name: layer.inputs for layer in layers if layer.adds} == {
+        "block0.conv2": ("block0.conv", "stem.max_pool"),
+        "block1.shortcut": ("block0.conv2", "block1.conv2"),
+        "block2.conv2": ("block2.conv", "block1.shortcut"),
+    }
+    assert [layer.activation for layer in layers] == [
         "relu",
         "relu",
         "relu",
@@ -140,7 +145,8 @@ def test_layers_and_blocks_of_a_residual_network_are_recognised(tmp_path):
         "relu",
         "relu",
     ]
-    assert layers[0].max_pool and layers[0].filter_hw == (16, 16) and layers[0].out_hw == (8, 8)
+    pool = network.nodes[1]
+    assert (pool.op, pool.in_hw, pool.out_hw) == ("max-pool", (16, 16), (8, 8))
 
 
 def test_every_layer_behind_the_pooling_is_dropped_and_named(tmp_path):

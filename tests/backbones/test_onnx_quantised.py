@@ -61,7 +61,7 @@ def handed_on(path, layers) -> list[str]:
         return codes(behind) if behind.op_type in ("Relu", "Clip") else quantised.output[0]
 
     convolutions, sums = (iter([n for n in nodes if n.op_type == op]) for op in ("Conv", "Add"))
-    pairs = [(next(convolutions), next(sums) if layer.residual else None) for layer in layers]
+    pairs = [(next(convolutions), next(sums) if layer.adds else None) for layer in layers]
     return [codes(total or convolution) for convolution, total in pairs]
 
 
@@ -107,7 +107,7 @@ def test_weights_scales_and_codes_are_those_of_the_file(tmp_path):
     codes = network.quantisation
     assert codes.outputs[2].scale == constants["conv4_out_scale"] and codes.outputs[2].zero == 40
     assert codes.sums[8].scale == constants["add15_out_scale"] and codes.sums[7] is None
-    assert [layer.follows for layer in network.layers[:3]] == ["relu6", "relu6", None]
+    assert [layer.activation for layer in network.layers[:3]] == ["relu6", "relu6", None]
 
 
 def test_codes_from_0_to_255_mean_the_same_network(tmp_path):
@@ -142,7 +142,7 @@ def test_normalisations_that_were_folded_are_no_obstacle(tmp_path):
 
 def test_dense_convolutions_behind_the_first_layer_give_the_codes_of_onnxruntime(tmp_path):
     path = quantise(end(universal()), tmp_path, folded=True)
-    assert [x.kind for x in import_onnx(path).network.layers].count("conv") == 2
+    assert [x.op for x in import_onnx(path).network.layers].count("conv") == 2
     apart, cosine = differences(path, random_input(4, 7))
     assert apart.max() <= 1 and (apart > 0).mean() < 1e-3 and cosine > 0.9999
 
@@ -152,7 +152,7 @@ def test_layers_whose_values_exceed_6_are_relu(tmp_path):
     first = m.constants[0]
     first.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(first) * 8, first.name))
     network = import_onnx(quantise(m.model(m.output, (1, 3, SIDE, SIDE)), tmp_path), MEAN, SCALE).network
-    assert network.layers[0].follows == "relu" and network.quantisation.outputs[0].scale * 255 > 6
+    assert network.layers[0].activation == "relu" and network.quantisation.outputs[0].scale * 255 > 6
 
 
 # ---- refusals ---------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def test_what_int8_programs_do_not_compute_is_refused_by_name(tmp_path, name):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (residual, "the graph branches here"),
+        (residual, "it is a max pooling, which does not run in int8"),
         (excited, "HardSwish"),
     ],
 )

@@ -104,18 +104,23 @@ FEATURES = {
     "another hard sigmoid": (
         lambda m: m.node("HardSigmoid", m.conv(stem(m), 8, 8)), "alpha 0.2 and beta 0.5, not 1/6 and 0.5",
     ),
-    "a hard sigmoid elsewhere": (
-        lambda m: m.node("HardSigmoid", m.conv(stem(m), 8, 8), alpha=1 / 6), "second Conv of a squeeze-and",
-    ),
     "another excitation": (
         lambda m: excited(m, last=lambda x: m.node("Sigmoid", x)), "Sigmoid (sigmoid9): no such operation",
     ),
     "a wide excitation": (lambda m: excited(m, kernel=3), "squeeze-and-excitation only dense kernels of 1"),
-    "other max pooling": (lambda m: pooled(m, kernel_shape=[2, 2]), "only windows of 3 x 3 with stride 2"),
-    "max pooling without padding": (lambda m: pooled(m, pads=[0] * 4), "[0, 0, 0, 0], not 1 on every side"),
-    "max pooling of sums": (
-        lambda m: pooled(m, x=m.node("Add", *expanded(m))), "MaxPool (maxpool5): it follows a residual add",
+    "max pooling with gaps": (lambda m: pooled(m, dilations=[2, 2]), "windows without gaps"),
+    "max pooling of nothing": (lambda m: pooled(m, kernel_shape=[13] * 2, pads=[0] * 4), "not fit into 12"),
+    "an alpha that is no slope": (
+        lambda m: m.node("LeakyRelu", m.conv(stem(m), 8, 8), alpha=-1.0), "alpha is -1, not between 0 and 1",
     ),
+    "a maximum of something else": (
+        lambda m: m.node("Max", stem(m), m.constant(np.float32(-1))), "only a leaky ReLU and a number below",
+    ),
+    "a branch of another size": (
+        lambda m: m.node("Concat", *expanded(m), m.conv("clip2_out", 8, 8, kernel=3, stride=2), axis=1),
+        "only channels of feature maps of one size",
+    ),
+    "rows beside each other": (lambda m: m.node("Concat", *expanded(m), axis=2), "only channels of feature"),
     "padding that is no zero": (
         lambda m: m.conv(padded(m, value=1.0), 8, 8, kernel=3, pads=[0] * 4), "only zeros around what a Conv",
     ),
@@ -127,15 +132,8 @@ FEATURES = {
         lambda m: m.conv(m.conv("x", 3, 8, kernel=3, stride=2, pads=[0, 0, 1, 1]), 8, 8, kernel=3, stride=2),
         "padding [1, 1, 1, 1] here, and elsewhere more zeros on the opposite sides",
     ),
-    "a shortcut before the block": (
-        lambda m: shortcut_first(m), "the graph branches here",
-    ),
-    "a shortcut with an activation": (
-        lambda m: shortcut_active(m), "the graph branches here",
-    ),
     "a mean of channels": (lambda m: m.node("ReduceMean", stem(m), axes=[1]), "axes [1]; supported are rows"),
     "padding": (lambda m: m.conv(stem(m), 8, 8, kernel=3, groups=8, pads=[0, 0, 2, 2]), "[0, 0, 2, 2], not"),
-    "no padding": (lambda m: m.conv("x", 3, 8, kernel=3, pads=None), "not 1 on every side"),
     "groups": (lambda m: m.conv(stem(m), 8, 8, groups=2), "2 groups, not 1 or one per channel"),
     "multiplier": (lambda m: m.conv(stem(m), 8, 16, kernel=3, groups=8), "8 groups, not 1 or one per"),
     "dilation": (lambda m: m.conv(stem(m), 8, 8, dilations=[2, 2]), "it is dilated"),
@@ -153,14 +151,12 @@ FEATURES = {
     "double weights": (lambda m: m.node("Conv", stem(m), m.constant(np.ones((8, 8, 1, 1)))), "is float64"),
     "computed weights": (lambda m: m.node("Conv", "x", "x"), "weight is not a constant of the file"),
     "NaN": (poisoned, "Conv (conv3): 1 of 64 numbers in its weight are NaN or infinite"),
-    "a branch": (branched, "the graph branches here"),
-    "additions that overlap": (overlapping, "it spans another addition"),
     "an activation after an addition": (
         lambda m: m.relu6(m.node("Add", *expanded(m))), "Clip (clip5): it follows a residual addition",
     ),
     "twice the same": (lambda m: m.node("Add", *(expanded(m)[1],) * 2), "Add (add4): the graph branches"),
     "a sum with the image": (
-        lambda m: m.node("Add", m.conv("x", 3, 3, kernel=3), "x"), "does not add the input of a block",
+        lambda m: m.node("Add", m.conv("x", 3, 3, kernel=3), "x"), "it does not add an earlier result",
     ),
     "a sum of unlike shapes": (
         lambda m: m.node("Add", m.conv(m.relu6(m.conv(stem(m), 8, 9)), 9, 9), "clip2_out"),

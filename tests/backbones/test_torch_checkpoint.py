@@ -30,10 +30,10 @@ def test_a_checkpoint_becomes_layers_in_order(protocol):
     assert [layer.name for layer in network.layers] == [
         "stem", "block0.expand", "block0.depthwise", "block0.project",
     ]  # fmt: skip
-    assert [layer.kind for layer in network.layers] == ["conv", "pointwise", "depthwise", "pointwise"]
+    assert [layer.op for layer in network.layers] == ["conv", "pointwise", "depthwise", "pointwise"]
     assert [layer.block for layer in network.layers] == [0, 1, 1, 1]
-    assert [layer.relu6 for layer in network.layers] == [True, True, True, False]
-    assert [layer.residual for layer in network.layers] == [False, False, False, True]
+    assert [layer.activation == "relu6" for layer in network.layers] == [True, True, True, False]
+    assert [layer.adds for layer in network.layers] == [False, False, False, True]
     assert (network.name, network.input.size) == ("toy", 8)
 
 
@@ -97,11 +97,11 @@ def test_published_checkpoints_agree_exactly_with_the_neutral_files(name):
         rows += [(index, part, residual and part is parts[-1]) for part in parts]
     assert network.name == name and len(network.layers) == len(rows)
     for i, (layer, (block, row, residual)) in enumerate(zip(network.layers, rows, strict=True)):
-        fields = (layer.name, layer.cin, layer.cout, [layer.kernel] * 2, layer.stride)
+        fields = (layer.name, layer.cin, layer.cout, list(layer.kernel), layer.stride[0])
         assert fields == (row["name"], row["cin"], row["cout"], row["kernel"], row["stride"])
         assert (layer.in_hw, layer.out_hw) == ((row["in_hw"],) * 2, (row["out_hw"],) * 2)
-        assert (layer.kind == "depthwise") == (row["groups"] > 1) and layer.relu6 == (row["act"] == "relu6")
-        assert (layer.block, layer.residual) == (block, residual)
+        assert (layer.op == "depthwise") == (row["groups"] > 1) and layer.activation == row["act"]
+        assert (layer.block, layer.adds) == (block, residual)
         weight = neutral[f"{layer.name}.weight"]
         assert network.weights[i].dtype == np.int8 and network.weights[i].flags.c_contiguous
         assert (network.weights[i] == np.einsum("oikl->klio", weight).reshape(-1, layer.cout)).all()

@@ -206,7 +206,7 @@ def test_dense_convolutions_are_trained_in_int8_with_the_bits_of_python(tmp_path
     plan = plan_of(network, 3, 4, "lda", 60_000, 0.9, precision="int8", steps=4)
     device, want, got = compare(tmp_path, network, plan, COMPILERS[0], emitted.sanitizers(COMPILERS[0]))
     trained = {u.layer for u in device.recipe.updates if u.channels}
-    assert any(network.layers[i].kind == "conv" for i in trained) and "delta" in got and want["slices"]
+    assert any(network.layers[i].op == "conv" for i in trained) and "delta" in got and want["slices"]
     calls = (tmp_path / "src" / "adapt.c").read_text()
     assert "tt_unfold_plane_codes(" in calls and "tt_add_patches(" in calls
 
@@ -217,7 +217,7 @@ def for_some_inputs(plan, network):
 
     def fewer(update):
         layer = network.layers[update.layer]
-        if not update.channels or layer.kind != "pointwise":
+        if not update.channels or layer.op != "pointwise":
             return update
         channels = update.channels[update.layer == first :]
         return replace(update, channels=channels, inputs=tuple(range(layer.cin))[::-2])
@@ -245,7 +245,7 @@ def with_filters(plan, network):
     updates, rates = [], []
     for update, pair in zip(plan.recipe.updates, plan.recipe.rates, strict=True):
         filtered = update.layer + 1
-        assert network.layers[filtered].kind == "depthwise"
+        assert network.layers[filtered].op == "depthwise"
         some = tuple(range(network.layers[filtered].cout))[::2]
         updates += [update, Update(filtered, some, bias=update.layer % 2 == 0)]
         rates += [pair, pair]
@@ -262,10 +262,10 @@ def test_filters_are_trained_in_int8_with_the_bits_of_python(name, rounding, tmp
     options = replace(plan.recipe.options, arithmetic=Arithmetic("int8", rounding))
     plan = with_filters(replace(plan, recipe=replace(plan.recipe, options=options)), network)
     device, want, got = compare(tmp_path, network, plan, COMPILERS[0], emitted.sanitizers(COMPILERS[0]))
-    trained = {network.layers[u.layer].kind for u in device.recipe.updates if u.channels}
+    trained = {network.layers[u.layer].op for u in device.recipe.updates if u.channels}
     assert trained == {"pointwise", "depthwise"} and ("delta" in got) == (name == "blocks")  # one is refused
     for layer, part, channels, values in want["slices"]:
-        if network.layers[layer].kind == "depthwise" and part == "weight":
+        if network.layers[layer].op == "depthwise" and part == "weight":
             assert values != network.weights[layer][:, channels].astype(np.int8).tobytes()
 
 

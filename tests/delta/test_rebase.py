@@ -81,7 +81,7 @@ SIZE = NETWORK.layers[6].fan_in
 def test_both_together_are_one_after_the_other(start, later):
     """Whatever of the same layer they have: other channels, the same ones, or some inputs of them."""
     network = begun(NETWORK, start)
-    assert network.layers[9].kind == "pointwise", "whose inputs are chosen"
+    assert network.layers[9].op == "pointwise", "whose inputs are chosen"
     delta = replace(start, backbone=network.digest, slices=later)
     assert bits(apply(NETWORK, rebased(NETWORK, start, delta))) == bits(apply(network, delta))
 

@@ -34,21 +34,43 @@ def test_gradients_of_smooth_activations_agree_with_finite_differences(name):
     np.testing.assert_allclose((gx * direction).sum(), slope(value, x, direction), rtol=1e-6)
 
 
-@each("height,width", [(8, 8), (7, 5), (1, 1), (2, 9)])
-def test_the_gradient_of_max_pooling_agrees_with_finite_differences(height, width):
-    r = rng("max", height, width)
+def test_the_gradient_of_leaky_relu_agrees_with_finite_differences():
+    r, ends = rng("leaky"), (0.2, -0.4)
+    x, g, direction = (normal(r, 400, dtype=np.float64) for _ in range(3))
+    x *= 4
+
+    def value(x):
+        y = np.empty_like(x)
+        reference.leaky_relu(y, x, *ends)
+        return (y * g).sum()
+
+    y, gx = np.empty_like(x), g.copy()
+    reference.leaky_relu(y, x, *ends)
+    reference.leaky_relu_grad(gx, y, *ends)
+    np.testing.assert_allclose((gx * direction).sum(), slope(value, x, direction), rtol=1e-6)
+
+
+USUAL = (3, 3, 2, 2, 1, 1)
+
+
+@each("height,width,window", [
+    (8, 8, USUAL), (7, 5, USUAL), (1, 1, USUAL), (2, 9, USUAL), (6, 8, (2, 2, 2, 2, 0, 0)),
+    (7, 9, (1, 2, 1, 2, 0, 0)), (8, 8, (3, 3, 2, 2, 0, 0)),
+])  # fmt: skip
+def test_the_gradient_of_max_pooling_agrees_with_finite_differences(height, width, window):
+    r, (_, _, down, across, _, _) = rng("max", height, width), window
     x, direction = (normal(r, 2, height, width, 3, dtype=np.float64) for _ in range(2))
-    g = normal(r, 2, -(-height // 2), -(-width // 2), 3, dtype=np.float64)
+    g = normal(r, 2, -(-height // down), -(-width // across), 3, dtype=np.float64)
 
     def value(x):
         y = np.empty_like(g)
-        reference.max_pool(y, x)
+        reference.max_pool(y, x, *window)
         return (y * g).sum()
 
     y, gx, taps = np.empty_like(g), np.empty_like(x), np.empty(g.shape, np.uint8)
-    reference.max_pool(y, x)
-    reference.max_taps(taps, x, y)
-    reference.max_pool_grad(gx, g, taps)
+    reference.max_pool(y, x, *window)
+    reference.max_taps(taps, x, y, *window)
+    reference.max_pool_grad(gx, g, taps, *window)
     np.testing.assert_allclose((gx * direction).sum(), slope(value, x, direction), rtol=1e-6)
 
 
@@ -72,8 +94,8 @@ def test_the_gradients_of_scaled_channels_agree_with_finite_differences():
 def test_of_equal_largest_values_the_first_one_gets_the_gradient(compiled):
     x = np.zeros((1, 4, 4, 1), np.float32)
     y, taps = np.empty((1, 2, 2, 1), np.float32), np.empty((1, 2, 2, 1), np.uint8)
-    compiled.max_pool(y, x)
-    compiled.max_taps(taps, x, y)
+    compiled.max_pool(y, x, *USUAL)
+    compiled.max_taps(taps, x, y, *USUAL)
     assert taps.ravel().tolist() == [4, 3, 1, 0]  # the first place of each window that is no padding
 
 
@@ -92,6 +114,8 @@ def test_what_is_no_number_stays_none(compiled):
         y = np.empty_like(x)
         getattr(compiled, name)(y, x)
         assert np.isnan(y[0]) and np.isfinite(y[1]), name
+    compiled.leaky_relu(y, x, np.float32(0.2), np.float32(-0.4))
+    assert np.isnan(y[0]) and y[1] == 1
     compiled.relu(x)
     assert np.isnan(x[0]) and x[1] == 1
 

@@ -41,7 +41,7 @@ def test_unfold_of_every_band_agrees_with_the_reference(compiled, channels, rota
     mean, scale = (np.tile(np.float32(v[:channels]), 3) for v in values)
     for first, rows in ((0, 5), (0, 2), (2, 2), (4, 1)):
         y = np.full((rows, 4, 9 * channels), np.nan, np.float32)
-        (y,) = same_as_reference(compiled, "unfold", [y], image, 3, 2, first, rotated, mean, scale)
+        (y,) = same_as_reference(compiled, "unfold", [y], image, 3, 3, 2, 1, 1, first, rotated, mean, scale)
         row = (image[::-1, ::-1] if rotated else image)[2 * first]
         middle = (row - mean[:channels]) * scale[:channels]  # what the middle taps read
         np.testing.assert_allclose(y[0, :, 4 * channels : 5 * channels], middle[::2], rtol=1e-6)
@@ -248,7 +248,8 @@ class TestModules:
             same_as_reference(compiled, "pool2_grad", [x], some, first)
         plane, lines = normal(r, 2, height, width, part[3]), read[0] // 2
         for first, last in ((0, 2 * lines), (0, 1), (lines - 1, lines + 1), (2 * lines - 1, 2 * lines)):
-            rows, which = g[first:last], (size, stride, first, lines)
+            pad = (size - 1) // 2
+            rows, which = g[first:last], (size, size, stride, pad, pad, first, lines)
             same_as_reference(compiled, "unfold_plane", [np.full_like(rows, np.nan)], plane, *which)
             same_as_reference(compiled, "add_patches", [plane], rows, *which)
 
@@ -259,7 +260,8 @@ class TestModules:
         x, small, some, g = (normal(r, *shape, dtype=double) for shape in (whole, half, part, read))
         plane = normal(r, 2, height, width, part[3], dtype=double)
         y, gx, gsmall, gplane, pooled = (np.zeros_like(a) for a in (g, x, small, plane, some))
-        which = size, stride, 0, read[0] // 2
+        pad = (size - 1) // 2
+        which = size, size, stride, pad, pad, 0, read[0] // 2
         reference.unfold_plane(y, plane, *which)
         reference.add_patches(gplane, g, *which)
         np.testing.assert_allclose((gplane * plane).sum(), (y * g).sum(), rtol=1e-9)
@@ -278,9 +280,10 @@ class TestModules:
         _, _, part, (count, across, fan_in) = self.shapes(height, width, channels, groups, stride, size)
         g, lines = normal(rng("bands", height), count, across, fan_in), count // 2
         whole, banded = (np.full((2, height, width, part[3]), np.nan, np.float32) for _ in range(2))
-        compiled.add_patches(whole, g, size, stride, 0, lines)
+        filters = size, size, stride, (size - 1) // 2, (size - 1) // 2
+        compiled.add_patches(whole, g, *filters, 0, lines)
         for first in range(0, count, 3):
-            compiled.add_patches(banded, g[first : first + 3], size, stride, first, lines)
+            compiled.add_patches(banded, g[first : first + 3], *filters, first, lines)
         np.testing.assert_array_equal(banded, whole)
 
     def test_a_plane_of_one_value_stays_one(self, compiled, height, width, channels, groups, stride, size):

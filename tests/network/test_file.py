@@ -14,7 +14,8 @@ from toynets import UNBOUNDED, toy
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import InputError, StorageError
 from tinytrain.network.file import decode, decode_network, encode, encode_network, load_network, save_network
-from tinytrain.network.network import InputSpec, Layer, Network
+from tinytrain.network.network import InputSpec, Network
+from tinytrain.network.node import Node
 from tinytrain.network.quantisation import Codes, Quantisation
 from tinytrain.network.validation import check_network
 
@@ -22,8 +23,8 @@ from tinytrain.network.validation import check_network
 def make_network(name="toy", floats=False) -> Network:
     rng = np.random.default_rng(0)
     layers = (
-        Layer("stem", "conv", 3, 4, 3, 2, (8, 8), (4, 4), relu6=True, block=0),
-        Layer("block0.project", "pointwise", 4, 4, 1, 1, (4, 4), (4, 4), relu6=False, block=1, residual=True),
+        Node("stem", "conv", 3, 4, 3, 2, (8, 8), (4, 4), "relu6", 0),
+        Node("block0.project", "pointwise", 4, 4, 1, 1, (4, 4), (4, 4), None, 1, ("stem", "stem")),
     )
     weights = [rng.integers(-127, 128, (layer.fan_in, layer.cout), dtype=np.int8) for layer in layers]
     scales = [rng.uniform(0.01, 0.02, layer.cout).astype(np.float32) for layer in layers]
@@ -45,7 +46,7 @@ def test_a_network_survives_the_file(tmp_path, floats):
     network = make_network(floats=floats)
     save_network(network, tmp_path / "a.safetensors")
     again = load_network(tmp_path / "a.safetensors")
-    assert (again.name, again.layers, again.input) == ("toy", network.layers, network.input)
+    assert (again.name, again.nodes, again.input) == ("toy", network.nodes, network.input)
     assert again.digest == network.digest
     for part in ("weights", "scales", "biases"):
         for ours, theirs in zip(getattr(network, part), getattr(again, part), strict=True):
@@ -226,7 +227,7 @@ def test_layers_that_old_versions_do_not_know_are_a_file_that_they_refuse(name):
     data = encode_network(network)
     again = decode_network(*decode(data))
     assert decode(data)[1]["schema"] == "3" and encode_network(again) == data
-    assert (again.layers, again.digest) == (network.layers, network.digest)
+    assert (again.nodes, again.digest) == (network.nodes, network.digest)
 
 
 def test_a_dense_convolution_behind_the_first_needs_the_third_schema_and_no_optional_field():
@@ -266,7 +267,7 @@ def test_each_broken_input_is_refused_for_what_is_wrong(fact, change):
     [
         ("^file-kind: .* is not a network of ours", lambda t, m, topology: m.clear()),
         ("^file-kind: .* is not a network of ours", text("kind", "other")),
-        ("use the version that wrote it", text("schema", "5")),
+        ("use the version that wrote it", text("schema", "6")),
         (TOPOLOGY, text("schema", "2")),
         (TOPOLOGY, lambda t, m, topology: topology["preprocessing"].update(shape=[8, 8, 3])),
         (PREPROCESSING, lambda t, m, topology: topology["preprocessing"].update(mean=[127.5] * 3)),

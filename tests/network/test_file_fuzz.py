@@ -31,7 +31,8 @@ from tinytrain.delta.delta import Delta, Slice, apply
 from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.heads import lda
 from tinytrain.network.file import decode, decode_network, encode, encode_network
-from tinytrain.network.network import InputSpec, Layer, Network
+from tinytrain.network.network import InputSpec, Network
+from tinytrain.network.node import Node
 from tinytrain.network.quantisation import Codes, Quantisation, int8_obstacle, int8_ratios, int8_weights
 from tinytrain.network.replay import Replay
 
@@ -67,8 +68,8 @@ def nothing_grows():
 def make_network(spec: InputSpec | None = None) -> Network:
     spec = spec or InputSpec((4, 4, 3))
     layers = (
-        Layer("stem", "conv", spec.shape[2], 2, 3, 2, (4, 4), (2, 2), relu6=True, block=0),
-        Layer("block0.project", "pointwise", 2, 2, 1, 1, (2, 2), (2, 2), relu6=False, block=1, residual=True),
+        Node("stem", "conv", spec.shape[2], 2, 3, 2, (4, 4), (2, 2), "relu6", 0),
+        Node("block0.project", "pointwise", 2, 2, 1, 1, (2, 2), (2, 2), None, 1, ("stem", "stem")),
     )
     weights = tuple(np.ones((layer.fan_in, layer.cout), np.int8) for layer in layers)
     scales, biases = (tuple(np.full(layer.cout, 0.5, np.float32) for layer in layers) for _ in range(2))

@@ -77,7 +77,7 @@ def compared(name: str, pictures: np.ndarray) -> tuple[int, int, int]:
             pairs = [
                 [each.convolved(i, handed[i - 1], ours.codes.given(i - 1).zero) for each in (ours, theirs)]
             ]
-            if net.layers[i].residual:
+            if net.layers[i].adds:
                 start = net.block_start(i) - 1
                 skip = handed[start], ours.codes.given(start)
                 pairs.append([each.added(i, pairs[0][0], *skip) for each in (ours, theirs)])

@@ -8,13 +8,14 @@ import pytest
 from cases import each
 
 from tinytrain.base.errors import InputError
-from tinytrain.network.network import InputSpec, Layer, Network
+from tinytrain.network.network import InputSpec, Network
+from tinytrain.network.node import Node
 from tinytrain.network.validation import check_network
 
 LAYERS = (
-    Layer("stem", "conv", 3, 4, 3, 2, (8, 8), (4, 4), relu6=True, block=0),
-    Layer("block0.depthwise", "depthwise", 4, 4, 5, 1, (4, 4), (4, 4), relu6=True, block=1),
-    Layer("block0.project", "pointwise", 4, 4, 1, 1, (4, 4), (4, 4), relu6=False, block=1, residual=True),
+    Node("stem", "conv", 3, 4, 3, 2, (8, 8), (4, 4), "relu6", 0),
+    Node("block0.depthwise", "depthwise", 4, 4, 5, 1, (4, 4), (4, 4), "relu6", 1),
+    Node("block0.project", "pointwise", 4, 4, 1, 1, (4, 4), (4, 4), None, 1, ("block0.depthwise", "stem")),
 )
 
 
@@ -22,7 +23,7 @@ def make_network(seed=0, **changes) -> Network:
     rng = np.random.default_rng(seed)
     parts = {
         "name": "toy",
-        "layers": LAYERS,
+        "nodes": LAYERS,
         "weights": tuple(rng.integers(-127, 128, (x.fan_in, x.cout), dtype=np.int8) for x in LAYERS),
         "scales": tuple(rng.uniform(0.01, 0.02, x.cout).astype(np.float32) for x in LAYERS),
         "biases": tuple(rng.normal(size=x.cout).astype(np.float32) for x in LAYERS),
@@ -44,11 +45,12 @@ def changed(arrays: tuple, index: int, value) -> tuple:
 
 
 def test_counts_follow_from_shapes():
-    stem, depthwise, project = LAYERS
+    stem = LAYERS[0]
     assert [layer.fan_in for layer in LAYERS] == [27, 25, 4]
     assert [layer.n_weights for layer in LAYERS] == [108, 100, 16]
     assert [layer.macs for layer in LAYERS] == [108 * 16, 100 * 16, 16 * 16]
-    assert (stem.in_size, stem.out_size, stem.pad, depthwise.pad, project.pad) == (192, 64, 1, 2, 0)
+    assert (stem.in_size, stem.out_size) == (192, 64)
+    assert [layer.pad for layer in LAYERS] == [(1, 1), (2, 2), (0, 0)]
     network = make_network()
     assert (network.n_weights, network.macs, network.embedding_size) == (224, 224 * 16, 4)
     assert [network.block_start(index) for index in range(3)] == [0, 1, 1]
@@ -90,8 +92,8 @@ def test_the_digest_never_changes_between_versions():
         lambda n: {"weights": changed(n.weights, 2, 5)},
         lambda n: {"scales": changed(n.scales, 1, 0.5)},
         lambda n: {"biases": changed(n.biases, 0, 9.0)},
-        lambda n: {"layers": (*LAYERS[:2], replace(LAYERS[2], residual=False))},
-        lambda n: {"layers": (*LAYERS[:2], replace(LAYERS[2], relu6=True))},
+        lambda n: {"nodes": (*LAYERS[:2], replace(LAYERS[2], inputs=()))},
+        lambda n: {"nodes": (*LAYERS[:2], replace(LAYERS[2], activation="relu6"))},
         lambda n: {"input": InputSpec((8, 8, 3), mean=127.0)},
         lambda n: {"input": InputSpec((8, 8, 3), mean=(127.5, 127.5, 127.0))},
         lambda n: {"weights": tuple(map(n.float_weight, range(3))), "scales": (None,) * 3},
@@ -112,18 +114,18 @@ def other(index: int, **changes) -> dict:
     """The layers with `changes` in one of them."""
     layers = list(LAYERS)
     layers[index] = replace(layers[index], **changes)
-    return {"layers": tuple(layers)}
+    return {"nodes": tuple(layers)}
 
 
 @each(
     ("change", "code", "text"),
     [
-        ({"layers": ()}, "file-damaged", "0 layers"),
-        ({"layers": LAYERS * 400}, "file-damaged", "1200 layers"),
+        ({"nodes": ()}, "file-damaged", "0 layers"),
+        ({"nodes": LAYERS * 400}, "file-damaged", "1200 layers"),
         (other(0, name="a b"), "file-damaged", "letters"),
         (other(0, name=5), "file-damaged", "letters"),
         (other(2, name="stem"), "file-damaged", "twice"),
-        (other(1, kind="pooling"), "unsupported", "supported are conv, pointwise, depthwise"),
+        (other(1, op="pooling"), "unsupported", "supported are conv, pointwise, depthwise"),
         (other(1, kernel=2), "unsupported", "block0.depthwise"),
         (other(1, kernel=0), "file-damaged", "kernel"),
         (other(1, stride=3), "unsupported", "strides (1, 2)"),
@@ -136,14 +138,14 @@ def other(index: int, **changes) -> dict:
         (other(0, in_hw=[8, 8]), "file-damaged", "in_hw"),
         (other(0, in_hw=(8,)), "file-damaged", "in_hw"),
         (other(0, out_hw=(4, -4)), "file-damaged", "out_hw"),
-        (other(0, relu6=1), "file-damaged", "relu6"),
+        (other(0, activation=1), "file-damaged", "activation must be"),
         (other(0, out_hw=(5, 5)), "file-damaged", "must be (4, 4)"),
         (other(2, cin=5), "file-damaged", "gives 4 x (4, 4)"),
         (other(0, cin=4) | {"input": InputSpec((8, 8, 4))}, "file-damaged", "an image has 1 or 3"),
         (other(0, block=1), "file-damaged", "not 1"),
         (other(2, block=3), "file-damaged", "not 3"),
         (other(2, block=-1), "file-damaged", "block"),
-        (other(1, residual=True), "file-damaged", "last layer"),
+        (other(1, inputs=("stem", "stem")), "file-damaged", "pointwise or dense"),
         (other(2, cout=5), "file-damaged", "cannot add"),
         (
             {"input": InputSpec((9, 9, 3))},

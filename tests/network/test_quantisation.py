@@ -24,7 +24,9 @@ DEAD = {"mcunet-5fps": 59, "mbv2-w0.35": 1, "proxyless-w0.3": 31}
 
 def coded(name="blocks"):
     network = quantised(toy(name))
-    outputs = tuple(Codes(6 / 255, -128) if layer.relu6 else Codes(0.05, 3) for layer in network.layers)
+    outputs = tuple(
+        Codes(6 / 255, -128) if layer.activation == "relu6" else Codes(0.05, 3) for layer in network.layers
+    )
     sums = tuple(Codes(0.07, -4) if layer.adds else None for layer in network.layers)
     return replace(network, quantisation=Quantisation(outputs, sums))
 
@@ -39,7 +41,7 @@ def test_blocks_of_mobile_networks_can_run_in_int8(name):
     [
         ("float32 weights", lambda network: toy("blocks")),
         ("no codes", lambda network: replace(network, quantisation=None)),
-        ("0.conv has max pooling", lambda network: quantised(toy("residual"))),
+        ("is a max pooling", lambda network: quantised(toy("residual"))),
         ("0.conv has the activation hard-swish", lambda network: quantised(toy("excited"))),
         ("lite residual modules", lambda network: with_modules(network, network.possible_modules[:1])),
         ("too far apart", lambda network: with_output(network, 2, Codes(1e-9, 0))),
@@ -58,18 +60,19 @@ def with_output(network, layer, codes):
 @each(
     ("reason", "change"),
     [
-        ("squeeze", {"kind": "squeeze"}),
-        ("squeeze or excite", {"kind": "excite"}),
-        ("adds a shortcut", {"shortcut": True}),
-        ("max pooling", {"max_pool": True}),
-        ("behind a sum", {"residual": True, "activation": "relu"}),
+        ("squeeze", {"op": "squeeze"}),
+        ("squeeze or excite", {"op": "excite"}),
+        ("no squares", {"op": "conv", "kernel": (1, 3), "pad": (0, 1)}),
+        ("adds a shortcut", {"inputs": ("0.conv", "1.depthwise")}),
+        ("max pooling", {"op": "max-pool"}),
+        ("behind a sum", {"inputs": ("1.depthwise", "0.conv"), "activation": "relu"}),
     ],
 )
 def test_each_layer_that_int8_lacks_is_named(reason, change):
     network = coded()
     changed = replace(network.layers[2], **change)
     layers = (*network.layers[:2], changed, *network.layers[3:])
-    obstacle = int8_obstacle(replace(network, layers=layers))
+    obstacle = int8_obstacle(replace(network, nodes=layers))
     assert reason in obstacle and changed.name in obstacle
 
 

@@ -71,7 +71,7 @@ def test_dense_convolutions_behind_the_first_layer_are_trained_and_predicted_fro
     report = adapt(network, toy_episode(), budget, chosen, device=ONE, force=True)
     check_program(report.program)
     trained = {s.layer for s in report.delta.slices if s.part == "weight" and s.layer}
-    assert any(network.layers[i].kind == "conv" for i in trained)
+    assert any(network.layers[i].op == "conv" for i in trained)
     again = decode_delta(*decode(encode_delta(report.delta)))
     probabilities = Predictor(network, again).probabilities(report.episode.query)
     assert np.array_equal(probabilities.argmax(axis=1), report.answers.after)

@@ -9,7 +9,7 @@ from published import published_network
 from toypolicies import POLICIES
 
 from tinytrain.base.errors import UsageError
-from tinytrain.network.network import Layer
+from tinytrain.network.node import Node
 from tinytrain.pipeline.toy import toy_network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import full_backward_macs, image_macs, n_trained
@@ -135,7 +135,7 @@ def test_the_published_policy_looks_at_the_last_six_blocks():
 def test_the_default_policy_looks_at_expand_convolutions_and_trains_their_channels_and_all_biases():
     layers = NETWORK.layers
     inspected = tinytrain.inspected(NETWORK)
-    assert all(layers[i].kind == "pointwise" and NETWORK.block_start(i) == i for i in inspected)
+    assert all(layers[i].op == "pointwise" and NETWORK.block_start(i) == i for i in inspected)
     updates = chosen("tinytrain").updates
     assert [u.layer for u in updates] == list(range(updates[0].layer, len(layers)))
     assert all(u.bias for u in updates)
@@ -213,7 +213,7 @@ def test_rates_follow_the_size_of_a_layer_s_weights():
 
 
 def test_every_layer_named_by_a_policy_is_one():
-    assert isinstance(NETWORK.layers[tinytrain.inspected(NETWORK)[0]], Layer)
+    assert isinstance(NETWORK.layers[tinytrain.inspected(NETWORK)[0]], Node)
     for policy in POLICIES.values():
         if policy.inspects:
             layers = policy.inspects(NETWORK)

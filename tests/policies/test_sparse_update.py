@@ -74,7 +74,7 @@ def test_channels_are_those_whose_weights_have_the_largest_norm(network):
     for configuration in sparse_update.published(network):
         for u in sparse_update.updates_of(network, configuration):
             layer, weight = network.layers[u.layer], network.float_weight(u.layer)
-            if layer.kind == "depthwise" and u.channels:
+            if layer.op == "depthwise" and u.channels:
                 sizes, chosen = (weight**2).sum(axis=0), u.channels
             elif u.inputs is not None:
                 sizes, chosen = (weight**2).sum(axis=1), u.inputs

@@ -50,7 +50,7 @@ def test_one_image_streams_and_several_do_not(monkeypatch, name):
     limit_row_tiles(monkeypatch, 700)
     network = toy(name)
     last = len(network.layers)
-    depthwise = sum(layer.kind == "depthwise" for layer in network.layers)
+    depthwise = sum(layer.op == "depthwise" for layer in network.layers)
     fused, whole = (
         sum(c.kernel == "depthwise_forward" for c in forward_segment(network, 0, last, n)[0].calls)
         for n in (1, 2)
@@ -132,7 +132,9 @@ def test_below_the_cut_nothing_is_saved_and_nothing_is_differentiated(name):
     for cut in range(1, len(network.layers)):
         segment, *_ = backward_segment(network, (Update(cut, bias=True),))
         start = start_of_backward(segment)
-        lowest = cut - 2 if network.layers[cut].excites else cut - 1  # it needs what is squeezed before it
+        lowest = (
+            cut - 2 if network.layers[cut].op == "excite" else cut - 1
+        )  # it needs what is squeezed before it
         below = {layer.name for layer in network.layers[:lowest]}
         for call in segment.calls[start:]:
             used = {a.buffer.name for a in call.args if isinstance(a, View)}

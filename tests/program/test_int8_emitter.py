@@ -93,7 +93,7 @@ def test_gradients_of_all_outputs_equal_the_oracle_for_some_of_them_at_a_time(
     monkeypatch.setattr(inner_channels, "BYTES", 0)
     monkeypatch.setattr(inner_channels, "LEAST", least)
     network = toy8(name)
-    pointwise = [i for i, layer in enumerate(network.layers) if i and layer.kind == "pointwise"]
+    pointwise = [i for i, layer in enumerate(network.layers) if i and layer.op == "pointwise"]
     updates = tuple(
         Update(i, tuple(range(network.layers[i].cout)), True, (0, 2) if inputs else None) for i in pointwise
     )
@@ -104,7 +104,9 @@ def test_a_gradient_that_goes_on_takes_inner_channels_of_a_block_at_a_time():
     """Of three layers whose biases are trained."""
     network, last = toy8("blocks"), len(toy8("blocks").layers)
     triples = [
-        i for i in range(2, last) if [x.kind for x in network.layers[i - 2 : i + 1]] == inner_channels.KINDS
+        i
+        for i in range(2, last)
+        if [x.op for x in network.layers[i - 2 : i + 1]] == ["pointwise", "depthwise", "pointwise"]
     ]
     assert triples
     first = min(triples) - 2

@@ -83,7 +83,7 @@ def all_updates(network):
 def test_a_module_halves_the_image_and_follows_the_width_and_stride_of_its_block():
     modules = toy("blocks", size=48).possible_modules
     shapes = [
-        (a.kernel, a.stride, a.groups, a.cin, a.in_hw, a.out_hw, b.cout)
+        (a.kernel[0], a.stride[0], a.groups, a.cin, a.in_hw, a.out_hw, b.cout)
         for m in modules
         for a, b in [m.layers]
     ]
@@ -95,7 +95,7 @@ def test_a_module_halves_the_image_and_follows_the_width_and_stride_of_its_block
     ]
     assert [(m.first, m.last) for m in modules] == [(3, 5), (6, 8), (9, 11), (12, 14)]
     assert [m.index for m in modules] == [15, 17, 19, 21]
-    kernels_of = [m.layers[0].kernel for m in toy(ODD).possible_modules]
+    kernels_of = [m.layers[0].kernel[0] for m in toy(ODD).possible_modules]
     assert kernels_of == [3, 3, 1, 1], "no wider than the halved image"
 
 
@@ -138,7 +138,7 @@ def test_gradients_of_filters_of_25_taps_equal_the_oracle(monkeypatch, tile_byte
     limit_row_tiles(monkeypatch, tile_bytes)
     network = modules_of(toy("blocks", size=48))
     updates = all_updates(network)
-    assert {m.layers[0].kernel for m in network.modules} == {5}
+    assert {m.layers[0].kernel[0] for m in network.modules} == {5}
     segment = assert_gradients_equal_oracle(network, updates, 3)
     assert segment.backward_macs == 3 * image_macs(network, updates)
 
@@ -185,7 +185,7 @@ def test_new_modules_change_no_bit_of_an_embedding_and_leave_the_network_as_it_i
     plain = CASES[name]()
     grown = with_modules(plain, plain.possible_modules)
     assert not plain.added and len(grown.modules) == len(plain.possible_modules)
-    assert grown.digest != plain.digest and grown.layers is plain.layers
+    assert grown.digest != plain.digest and grown.nodes is plain.nodes
     embeddings = []
     for network in (plain, grown):
         segment, source = forward_segment(network, 0, len(network.layers), 1)

@@ -3,24 +3,18 @@
 import ast
 from pathlib import Path
 
-from toynets import toy
-
-from tinytrain.network.lite_residual import possible_modules
-from tinytrain.network.validation import KINDS
+from tinytrain.network.node import OPS as VALUES
 from tinytrain.program import autodiff
-from tinytrain.program.autodiff.ops import OPS
+from tinytrain.program.autodiff.ops import IMAGE, OPS
 
-# The tables, and which kinds are computed together: in row tiles, in rows, and for some channels at a time.
-NAMED = {"ops.py", "int8_ops.py", "int8_conv.py", "fused_block.py", "streamed.py", "inner_channels.py"}
-
-
-def test_every_kind_of_layer_has_a_row():
-    added = {layer.kind for module in possible_modules(toy("blocks").layers) for layer in module.layers}
-    assert added == {"grouped", "pointwise"}
-    assert OPS.keys() == {*KINDS, *added}
+NAMED = {"ops.py", "int8_ops.py", "int8_conv.py"}  # the tables
 
 
-def test_no_other_file_of_autodiff_names_a_kind():
+def test_every_operation_has_a_row_in_both_tables():
+    assert OPS.keys() == {*VALUES, IMAGE}
+
+
+def test_no_other_file_of_autodiff_names_an_operation():
     files = {path.name: path.read_text() for path in Path(autodiff.__file__).parent.glob("*.py")}
     naming = set()
     for name, text in files.items():

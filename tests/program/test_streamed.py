@@ -16,8 +16,10 @@ from tinytrain import kernels
 from tinytrain.episode.augment import Augmentation
 from tinytrain.plan.budget import TaskShape
 from tinytrain.program.autodiff import streamed
-from tinytrain.program.autodiff.emitter import ROW_TILE_BYTES, Emitter
+from tinytrain.program.autodiff.emitter import Emitter
 from tinytrain.program.autodiff.int8_emitter import Int8Emitter
+from tinytrain.program.backends.registry import INT8
+from tinytrain.program.calls import Segment
 from tinytrain.program.checker import check_program
 from tinytrain.program.compile import compile_fisher
 from tinytrain.program.forward import compile_forward
@@ -36,10 +38,11 @@ def ends_of_blocks(network):
     return [i for i in range(2, len(blocks) + 1) if i == len(blocks) or blocks[i] != blocks[i - 1]]
 
 
-def usable(network, kinds=Emitter.streamed_kinds):
+def usable(network, emitter=None):
     """Ends of blocks up to which all layers can be streamed."""
     ends = ends_of_blocks(network)
-    found = [e for e in ends if all(streamed.is_streamed(network.layers[i], i, kinds) for i in range(e))]
+    emitter = emitter or Emitter(Segment("forward", 1), network)
+    found = [e for e in ends if all(streamed.is_streamed(emitter, i) for i in range(e))]
     assert found
     return found
 
@@ -50,7 +53,7 @@ def test_blocks_that_are_streamed_in_float32_equal_the_oracle_wherever_they_end(
     source_images = images(1)
     want = Oracle(network).forward(source_images).output
     for end in usable(network):
-        monkeypatch.setattr("tinytrain.program.autodiff.emitter.streamed_layers", lambda *_: end)  # noqa: B023
+        monkeypatch.setattr("tinytrain.program.autodiff.emitter.streamed_nodes", lambda *_: end)  # noqa: B023
         segment, source = forward_segment(network, 0, len(network.layers), 1)
         calls, (out,), _ = bound(segment, network, {source: source_images})
         for kernel, arguments in calls:
@@ -63,7 +66,7 @@ def test_blocks_that_are_streamed_in_float32_equal_the_oracle_wherever_they_end(
 def test_an_image_is_streamed_if_that_takes_less_than_row_tiles(size, streams, monkeypatch):
     network = toy("blocks", size)
     last = len(network.layers)
-    assert streams == (streamed.streamed_layers(network.layers, last, ROW_TILE_BYTES // 4) > 0)
+    assert streams == (Emitter(Segment("forward", 1), network).streams(None, 0, last) > 0)
     chosen = forward_segment(network, 0, last, 1)[0].nbytes
     monkeypatch.setattr(Emitter, "streams", lambda *_: 0)
     in_tiles = forward_segment(network, 0, last, 1)[0].nbytes
@@ -74,8 +77,8 @@ def test_an_image_is_streamed_if_that_takes_less_than_row_tiles(size, streams, m
 def test_blocks_that_are_streamed_give_the_codes_of_whole_ones_wherever_they_end(name, monkeypatch):
     network, shown = toy8(name), images(1)
     want = Integers(network).run(Integers(network).pixels(shown[0]))
-    for end in usable(network, Int8Emitter.streamed_kinds):
-        monkeypatch.setattr("tinytrain.program.autodiff.emitter.streamed_layers", lambda *_: end)  # noqa: B023
+    for end in usable(network, Int8Emitter(Segment("forward", 1, backend=INT8), network)):
+        monkeypatch.setattr("tinytrain.program.autodiff.emitter.streamed_nodes", lambda *_: end)  # noqa: B023
         segment, source = forward8(network, 0, len(network.layers), 1)
         (out,) = run8(segment, network, {source: shown})
         np.testing.assert_array_equal(out[0], want[-1])
@@ -86,7 +89,8 @@ def test_dense_convolutions_are_streamed_in_int8_if_that_takes_less(monkeypatch)
     network = toy8("dense", 64)
     last = len(network.layers)
     chosen = forward8(network, 0, last, 1)[0].nbytes
-    monkeypatch.setattr(Int8Emitter, "streamed_kinds", Emitter.streamed_kinds)
+    alone = replace(Int8Emitter.ops["conv"], forward_padded=None)
+    monkeypatch.setattr(Int8Emitter, "ops", Int8Emitter.ops | {"conv": alone})
     assert chosen < 0.7 * forward8(network, 0, last, 1)[0].nbytes
 
 

@@ -52,6 +52,16 @@ COMPUTED = {
         STEM, ("pointwise", 6, 1, 1, True, 1, False, "max_pool"),
         ("depthwise", 6, 3, 1, False, 2, False, "relu", "max_pool"),
     ),
+    "max pooling without an activation": (("conv", 8, 3, 2, False, 0, False, "max_pool"),),
+    "max pooling behind a sum": (STEM, ("conv", 8, 3, 1, False, 1, True, "relu", "max_pool")),
+    "a hard sigmoid elsewhere": (STEM, ("pointwise", 8, 1, 1, False, 1, False, "hard-sigmoid")),
+    "a squeeze without excitation": (
+        STEM, ("squeeze", 8, 1, 1, True, 1, False), ("pointwise", 8, 1, 1, False, 1, False),
+    ),
+    "a squeeze at the end": (STEM, ("squeeze", 8, 1, 1, True, 1, False)),
+    "a sum in the middle of a block": (
+        STEM, ("pointwise", 8, 1, 1, False, 1, True, "relu"), ("conv", 5, 3, 1, False, 1, False),
+    ),
     "an excitation at the end": (
         STEM, ("squeeze", 3, 1, 1, True, 1, False), ("excite", 8, 1, 1, False, 1, False, "hard-sigmoid"),
     ),
@@ -79,27 +89,7 @@ REFUSED = {
         RESIDUAL,
         (STEM, ("pointwise", 8, 1, 1, True, 1, False), ("depthwise", 8, 3, 1, False, 1, False, "shortcut")),
     ),
-    "max pooling without an activation": (
-        "unsupported: .*max pooling must follow",
-        (("conv", 8, 3, 2, False, 0, False, "max_pool"),),
-    ),
-    "max pooling behind a sum": (
-        RESIDUAL,
-        (STEM, ("conv", 8, 3, 1, False, 1, True, "relu", "max_pool")),
-    ),
     "hard-swish behind a sum": (RESIDUAL, (STEM, ("conv", 8, 3, 1, False, 1, True, "hard-swish"))),
-    "a hard sigmoid elsewhere": (
-        "unsupported: .*hard-sigmoid follows excite layers",
-        (STEM, ("pointwise", 8, 1, 1, False, 1, False, "hard-sigmoid")),
-    ),
-    "a squeeze without excitation": (
-        "unsupported: .*must follow a squeeze layer",
-        (STEM, ("squeeze", 8, 1, 1, True, 1, False), ("pointwise", 8, 1, 1, False, 1, False)),
-    ),
-    "a squeeze at the end": (
-        "unsupported: .*must follow a squeeze layer",
-        (STEM, ("squeeze", 8, 1, 1, True, 1, False)),
-    ),
     "an excitation of other channels": (
         "unsupported: .*as many channels as that takes",
         (STEM, ("squeeze", 8, 1, 1, True, 1, False), ("excite", 4, 1, 1, False, 1, False, "hard-sigmoid")),

@@ -7,7 +7,7 @@ from cases import each
 from published import published_network
 from toynets import toy
 
-from tinytrain.network.network import Layer
+from tinytrain.network.node import Node
 from tinytrain.plan.published_costs import (
     backward_macs,
     full_backward_macs,
@@ -22,9 +22,9 @@ MIB = 2**20
 HEADS = {"mcunet-5fps": None, "mbv2-w0.35": 448, "proxyless-w0.3": 384}
 SPARSE_UPDATE_MCUNET_99KB = {21: 1, 24: 1, 27: 1, 30: 1, 36: 0.125, 39: 0.25}
 LAYERS = (
-    Layer("stem", "conv", 3, 4, 3, 2, (8, 8), (4, 4), relu6=True, block=0),
-    Layer("a", "depthwise", 4, 4, 3, 1, (4, 4), (4, 4), relu6=True, block=1),
-    Layer("b", "pointwise", 4, 8, 1, 1, (4, 4), (4, 4), relu6=False, block=1),
+    Node("stem", "conv", 3, 4, 3, 2, (8, 8), (4, 4), "relu6", 0),
+    Node("a", "depthwise", 4, 4, 3, 1, (4, 4), (4, 4), "relu6", 1),
+    Node("b", "pointwise", 4, 8, 1, 1, (4, 4), (4, 4), None, 1),
 )
 
 
@@ -148,6 +148,7 @@ def test_what_follows_a_convolution_is_shown_and_the_peak_is_before_max_pooling(
     facts, text = describe(network), describe_text(network)
     assert facts["peak_activation_bytes"] == 4 * (16 * 16 * 3 + 8 * 8 * 7)  # 4 x 4 x 7 after the pooling
     rows = [line.split() for line in text.splitlines() if line.lstrip()[:1].isdigit()]
-    assert rows[0][-3:] == ["relu", "max", "pool"] and rows[2][-3:] == ["+", "input", "relu"]
-    assert rows[5][-2:] == ["shortcut", "relu"] and "hard-swish" in describe_text(toy("excited"))
+    assert rows[0][-1] == "relu" and rows[1][1:3] == ["0.conv.max_pool", "max-pool"]
+    assert rows[3][-3:] == ["+", "0.conv.max_pool", "relu"] and rows[6][-3:] == ["+", "4.conv", "relu"]
+    assert "hard-swish" in describe_text(toy("excited"))
     assert facts["layers"][0]["activation"] == "relu" and "activation" not in describe(toy())["layers"][0]

@@ -33,8 +33,8 @@ def toy8(name: str = "blocks", size: int = 16):
     run = Oracle(network).forward(images_of(network.input.shape, 8))
     outputs, sums = [], []
     for layer, plain, active in zip(network.layers, run.plain, run.active, strict=True):
-        outputs.append(Codes(6 / 255, -128) if layer.relu6 else codes_for(plain))
-        sums.append(codes_for(active) if layer.residual else None)
+        outputs.append(Codes(6 / 255, -128) if layer.activation == "relu6" else codes_for(plain))
+        sums.append(codes_for(active) if layer.adds else None)
     return replace(network, quantisation=Quantisation(tuple(outputs), tuple(sums)))
 
 
@@ -95,10 +95,10 @@ def walk(network, images: np.ndarray) -> Walk:
         plain = np.stack([integers.convolved(i, x, zero) for x in handed])
         found.inside.append((plain > -128) & (plain < 127))
         handed = plain
-        if layer.residual:
+        if layer.adds:
             pairs = zip(plain, skip, strict=True)
             handed = np.stack([integers.added(i, x, s, skip_codes) for x, s in pairs])
-        found.inside_sum.append((handed > -128) & (handed < 127) if layer.residual else None)
+        found.inside_sum.append((handed > -128) & (handed < 127) if layer.adds else None)
         given = codes.given(i)
         value = given.scale * (handed - given.zero)
     found.output = value
@@ -113,7 +113,7 @@ def gradients8(network, seen: Walk, grad_embeddings: np.ndarray) -> tuple[list, 
     g = np.broadcast_to(grad_embeddings[:, None, None] / (height * width), shape)
     weights, biases, skips = [None] * len(layers), [None] * len(layers), {}
     for i in range(len(layers) - 1, -1, -1):
-        if layers[i].residual:
+        if layers[i].adds:
             g = g * seen.inside_sum[i]
             skips[network.block_start(i)] = g
         g = g * seen.inside[i]
@@ -136,7 +136,7 @@ def surrogate(network, seen: Walk, weights: list, biases: list, grad_embeddings:
             skip, skip_before = x, before
         moved = convolve(layer, x, weights[i]) + biases[i]
         moved = (moved - convolve(layer, before, own.weights[i]) - own.biases[i]) * seen.inside[i]
-        if layer.residual:
+        if layer.adds:
             moved = (moved + skip - skip_before) * seen.inside_sum[i]
         after = seen.inputs[i + 1] if i + 1 < len(network.layers) else seen.output
         x = after + moved

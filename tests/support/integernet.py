@@ -27,14 +27,14 @@ def pixel_codes(spec, image: np.ndarray) -> tuple[np.ndarray, float]:
 
 def sums_of(x: np.ndarray, layer, weights: np.ndarray) -> np.ndarray:
     """int64 sums (h, w, cout) of a convolution over x (h, w, cin), without bias; outside of x lie 0s."""
-    (height, width), side = layer.out_hw, (layer.kernel - 1) // 2
+    (height, width), side, size, stride = layer.out_hw, layer.pad[0], layer.kernel[0], layer.stride[0]
     padded = np.pad(x, ((side, side), (side, side), (0, 0)))
     sums = np.zeros((height, width, layer.cout), np.int64)
-    for row in range(layer.kernel):
-        for column in range(layer.kernel):
-            seen = padded[row :: layer.stride, column :: layer.stride][:height, :width]
-            tap = row * layer.kernel + column
-            if layer.kind == "depthwise":
+    for row in range(size):
+        for column in range(size):
+            seen = padded[row::stride, column::stride][:height, :width]
+            tap = row * size + column
+            if layer.op == "depthwise":
                 sums += seen * weights[tap].astype(np.int64)
             else:
                 sums += seen @ weights[tap * layer.cin : (tap + 1) * layer.cin].astype(np.int64)
@@ -92,7 +92,7 @@ class Integers:
             if i == first or layers[i].block != layers[i - 1].block:
                 skip, skip_codes = x, self.codes.given(i - 1) if i else None
             y = self.convolved(i, x, self.codes.given(i - 1).zero if i else 0)
-            x = self.added(i, y, skip, skip_codes) if layers[i].residual else y
+            x = self.added(i, y, skip, skip_codes) if layers[i].adds else y
             handed.append(x)
         return handed
 

@@ -61,16 +61,26 @@ def _columns(matrix) -> np.ndarray:
 
 
 def unfold(r):
-    size, stride = int(r.choice([3, 5, 7])), int(r.choice([1, 2]))
-    height, width = _sizes(r, 16, 16)
-    channels = int(r.choice([1, 3]))
-    image = r.integers(0, 256, (height, width, channels), dtype=np.uint8)
-    rows, columns = -(-height // stride), -(-width // stride)
-    first = int(r.integers(rows))
-    (count,) = _sizes(r, rows - first)
-    out = fresh(count, columns, channels * size * size)
-    how = size, stride, first, bool(r.integers(2))
-    return out, image, *how, *_normalisation(r, channels, size)
+    (filters, (down, across)), (height, width) = _filters(r), _sizes(r, 16, 16)
+    channels = int(r.choice([1, 2, 3, 6]))
+    image = r.integers(0, 256, (height + 7, width + 7, channels), dtype=np.uint8)
+    lines, columns = down(height + 7), across(width + 7)
+    first = int(r.integers(lines))
+    (count,) = _sizes(r, lines - first)
+    out = fresh(count, columns, channels * filters[0] * filters[1])
+    how = *filters, first, bool(r.integers(2))
+    return out, image, *how, *_normalisation(r, channels, filters[1])
+
+
+def _filters(r):
+    """(rows, columns, stride, padding above and left) of filters, and how many fit in a number of pixels."""
+    sides, stride = [int(r.choice([1, 3, 5, 7])) for _ in range(2)], int(r.choice([1, 2]))
+    pads = [int(r.integers(side)) for side in sides]
+    fit = [
+        lambda count, side=side, pad=pad: (count + 2 * pad - side) // stride + 1
+        for side, pad in zip(sides, pads, strict=True)
+    ]
+    return (*sides, stride, *pads), fit
 
 
 def _normalisation(r, channels, size):
@@ -275,12 +285,14 @@ def dequantize(r):
 
 def _patches(r):
     """Shapes of a plane and of what some output rows read of it, and the numbers that say which rows."""
-    n, height, width, channels, stride, size = _sizes(r, 3, 8, 8, 12, 2, 3)
-    lines, across, size = -(-height // stride), -(-width // stride), 2 * size - 1
+    n, height, width, channels = _sizes(r, 3, 8, 8, 12)
+    height, width = height + 6, width + 6
+    filters, (down, across) = _filters(r)
+    lines = down(height)
     first = int(r.integers(0, n * lines))
     rows = int(r.integers(1, n * lines - first + 1))
-    shape = rows, across, size * size * channels
-    return (n, height, width, channels), shape, (size, stride, first, lines)
+    shape = rows, across(width), filters[0] * filters[1] * channels
+    return (n, height, width, channels), shape, (*filters, first, lines)
 
 
 def unfold_plane(r):
@@ -346,26 +358,55 @@ def _max_pooled(r):
     """A feature map and its largest values; some are equal."""
     n, height, width, channels = _sizes(r, 3, 9, 9, 40)
     x = np.maximum(_normal(r, n, height, width, channels), 0)
-    y = np.empty((n, -(-height // 2), -(-width // 2), channels), np.float32)
-    reference.max_pool(y, x)
-    return x, y
+    high, wide, down, across = (int(k) for k in r.integers(1, 4, 4))
+    top, side = int(r.integers(min(high, height))), int(r.integers(min(wide, width)))
+    window = high, wide, down, across, top, side
+    rows, columns = (
+        max(1, -(-(count + pad - size) // step) + int(r.integers(2)))
+        for count, pad, size, step in ((height, top, high, down), (width, side, wide, across))
+    )
+    rows, columns = min(rows, (height + top - 1) // down + 1), min(columns, (width + side - 1) // across + 1)
+    y = np.empty((n, rows, columns, channels), np.float32)
+    reference.max_pool(y, x, *window)
+    return x, y, window
 
 
 def max_pool(r):
-    x, y = _max_pooled(r)
-    return fresh(*y.shape), x
+    x, y, window = _max_pooled(r)
+    return fresh(*y.shape), x, *window
 
 
 def max_taps(r):
-    x, y = _max_pooled(r)
-    return fresh(*y.shape, dtype=np.uint8), x, y
+    x, y, window = _max_pooled(r)
+    return fresh(*y.shape, dtype=np.uint8), x, y, *window
 
 
 def max_pool_grad(r):
-    x, y = _max_pooled(r)
+    x, y, window = _max_pooled(r)
     taps = np.empty(y.shape, np.uint8)
-    reference.max_taps(taps, x, y)
-    return fresh(*x.shape), _normal(r, *y.shape), taps
+    reference.max_taps(taps, x, y, *window)
+    return fresh(*x.shape), _normal(r, *y.shape), taps, *window
+
+
+def put_columns(r):
+    m, some, before, behind = _sizes(r, 60, 40, 9, 9)
+    return Output(_normal(r, m, some + before + behind - 2)), _normal(r, m, some), before - 1
+
+
+def take_columns(r):
+    m, some, before, behind = _sizes(r, 60, 40, 9, 9)
+    return fresh(m, some), _normal(r, m, some + before + behind - 2), before - 1
+
+
+def leaky_relu(r):
+    (m,) = _sizes(r, 300)
+    return fresh(m), 4 * _normal(r, m), np.float32(0.2), np.float32(r.choice([-0.4, -3e38]))
+
+
+def leaky_relu_grad(r):
+    (m,) = _sizes(r, 300)
+    y = np.maximum(_normal(r, m), np.float32(-0.4))
+    return Output(_normal(r, m)), y, np.float32(0.2), np.float32(-0.4)
 
 
 def scale_channels(r):
@@ -383,6 +424,7 @@ CASES = {
     for function in (
         accumulate, adam, add_bias, add_bias_residual, add_column_sums, add_fisher, add_outer, add_patches,
         apply_mask, augment, augment_rows, cholesky, cholesky_solve, class_sums, copy, depthwise_forward,
+        leaky_relu, leaky_relu_grad, put_columns, take_columns,
         depthwise_grad_input, depthwise_grad_weight, dequantize, entropy, gather_columns, hard_swish,
          hard_swish_grad, inverse_diagonal, matmul, max_pool, max_pool_grad, max_taps, momentum,
         normalize_rows, pack_mask, pool, pool2, pool2_grad, pool_grad, prototype_loss, prototype_loss_grad,

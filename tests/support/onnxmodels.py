@@ -25,12 +25,17 @@ class Maker:
         return f"{name}_out"
 
     def conv(self, x, cin, cout, kernel=1, stride=1, groups=1, bias=True, **attributes) -> str:
-        fan_in = cin // groups * kernel**2
-        weight = self.rng.normal(0, np.sqrt(2 / fan_in), (cout, cin // groups, kernel, kernel))
+        sides = kernel if isinstance(kernel, tuple) else (kernel, kernel)
+        fan_in = cin // groups * sides[0] * sides[1]
+        weight = self.rng.normal(0, np.sqrt(2 / fan_in), (cout, cin // groups, *sides))
         inputs = [x, self.constant(weight.astype(np.float32))]
         if bias:
             inputs.append(self.constant(self.rng.normal(0, 0.1, cout).astype(np.float32)))
-        given = {"pads": [(kernel - 1) // 2] * 4, "strides": [stride] * 2, "group": groups} | attributes
+        given = {
+            "pads": [(side - 1) // 2 for side in sides] * 2,
+            "strides": [stride] * 2,
+            "group": groups,
+        } | attributes
         return self.node("Conv", *inputs, **{k: v for k, v in given.items() if v is not None})
 
     def norm(self, x, channels) -> str:
@@ -160,7 +165,51 @@ def padded_at_the_end(seed: int = 0) -> tuple[Maker, str, int]:
     return m, m.block(x, 8, 12, 8, residual=True), 8
 
 
+def branched(seed: int = 0) -> tuple[Maker, str, int]:
+    """As SqueezeNet is: branches that are joined, windows of max pooling that lack their end."""
+    m = Maker(seed)
+    x, channels = m.node("Relu", m.conv("x", 3, 8, kernel=3, stride=2, pads=[0] * 4)), 8
+    for count in (6, 5):
+        x = m.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
+        x = m.node("Relu", m.conv(x, channels, 4))
+        parts = [m.node("Relu", m.conv(x, 4, count, kernel=kernel)) for kernel in (1, 3)]
+        x, channels = m.node("Concat", *parts, axis=1), 2 * count
+    return m, m.node("Relu", m.conv(m.node("Dropout", x), channels, 9)), 9
+
+
+def narrow(seed: int = 0) -> tuple[Maker, str, int]:
+    """As encoders of sound are: filters of one row or column, leaky ReLU with a floor, narrow windows."""
+    m = Maker(seed)
+
+    def leaky(x: str) -> str:
+        return m.node(
+            "Max", m.node("LeakyRelu", x, alpha=0.2), m.constant(np.full((1,) * 4, -0.4, np.float32))
+        )
+
+    x, channels = leaky(m.conv("x", 3, 6, kernel=3, pads=[0, 1, 0, 1])), 6
+    for window in ([2, 2], [1, 2], [2, 2]):
+        x = leaky(m.conv(x, channels, 8, kernel=(1, 3)))
+        x, channels = leaky(m.norm(m.conv(x, 8, 8, kernel=(3, 1), pads=[0] * 4), 8)), 8
+        x = m.node("MaxPool", x, kernel_shape=window, strides=window)
+    return m, m.conv(x, 8, 10, kernel=(3, 1), pads=[0] * 4), 10
+
+
+def crossed(seed: int = 0) -> tuple[Maker, str, int]:
+    """Additions that overlap, a shortcut before its block, and an activated branch."""
+    m = Maker(seed)
+    x = m.conv_act("x", 3, 8, "Relu", kernel=3, stride=2)
+    y = m.conv_act(x, 8, 8, "Relu")
+    z = m.node("Add", m.conv(y, 8, 8), x)
+    z = m.node("Relu", m.node("Add", m.conv(z, 8, 8, kernel=3), y))
+    short = m.conv_act(z, 8, 12, None, stride=2)
+    y = m.node("Add", m.conv_act(m.conv_act(z, 8, 8, "Relu"), 8, 12, None, kernel=3, stride=2), short)
+    y = m.conv_act(m.node("Relu", y), 12, 12, "Clip")
+    active = m.conv_act(y, 12, 12, "HardSwish")
+    return m, m.node("Add", m.conv(y, 12, 12), active), 12
+
+
 FAMILIES = {
+    "branched": branched, "narrow": narrow, "crossed": crossed,
     "separable": separable, "residual": residual, "universal": universal, "excited": excited,
     "padded at the end": padded_at_the_end,
 }  # fmt: skip

@@ -8,41 +8,42 @@ from dataclasses import dataclass
 
 import numpy as np
 import oraclelayers
-import oraclemodule
-from oraclemodule import padded, taps
+from oraclemodule import padded, parts, taps
 
 
 def convolve(layer, x, w):
     """(n, out height, out width, cout) of x (n, height, width, cin), w (fan_in, cout)."""
-    if layer.kind == "squeeze":
+    if layer.op == "squeeze":
         x = x.mean(axis=(1, 2), keepdims=True)
-    total = 0.0
+    total, reads = np.zeros((len(x), *layer.filter_hw, layer.cout)), layer.cin // layer.groups
     for tap, part in taps(layer, padded(layer, x)):
-        if layer.kind == "depthwise":
-            total = total + part * w[tap]
-        else:
-            total = total + part @ w[tap * layer.cin : (tap + 1) * layer.cin]
+        if layer.op == "depthwise":
+            total += part * w[tap]
+            continue
+        for some, out in parts(layer):
+            total[..., out] += part[..., some] @ w[tap * reads : (tap + 1) * reads, out]
     return total
 
 
 def convolve_gradients(layer, x, w, g):
     """(gradient of x, gradient of w) from the gradient g of the output."""
-    if layer.kind == "squeeze":
+    if layer.op == "squeeze":
         mean = x.mean(axis=(1, 2))
         gx = np.broadcast_to((g[:, 0] @ w.T)[:, None] / (x.shape[1] * x.shape[2]), x.shape)
         return gx, mean.T @ g[:, 0, 0]
-    wide = padded(layer, x)
+    wide, reads = padded(layer, x), layer.cin // layer.groups
     gx, gw = np.zeros_like(wide), np.zeros_like(w)
     for (tap, part), (_, target) in zip(taps(layer, wide), taps(layer, gx), strict=True):
-        if layer.kind == "depthwise":
+        if layer.op == "depthwise":
             gw[tap] = (part * g).sum(axis=(0, 1, 2))
             target += g * w[tap]
-        else:
-            rows = slice(tap * layer.cin, (tap + 1) * layer.cin)
-            gw[rows] = np.tensordot(part, g, ((0, 1, 2), (0, 1, 2)))
-            target += g @ w[rows].T
-    p = layer.pad
-    return gx[:, p : gx.shape[1] - p, p : gx.shape[2] - p], gw
+            continue
+        rows = slice(tap * reads, (tap + 1) * reads)
+        for some, out in parts(layer):
+            gw[rows, out] = np.tensordot(part[..., some], g[..., out], ((0, 1, 2), (0, 1, 2)))
+            target[..., some] += g[..., out] @ w[rows, out].T
+    (top, side), (height, width) = layer.pad, layer.in_hw
+    return gx[:, top : top + height, side : side + width], gw
 
 
 @dataclass
@@ -55,6 +56,7 @@ class Forward:
     plain: list
     masks: list
     active: list
+    outputs: dict | None = None  # by node
     output: np.ndarray | None = None
     embeddings: np.ndarray | None = None
 
@@ -75,7 +77,6 @@ class Oracle:
         self.network = network
         self.weights = [network.float_weight(i).astype(float) for i in range(len(network.layers))]
         self.biases = [b.astype(float) for b in network.biases]
-        self.modules = {module.last: module for module in network.modules}
         for i in range(len(network.layers), max(network.added, default=-2) + 1):
             has = i in network.added
             self.weights.append(network.float_weight(i).astype(float) if has else None)
@@ -88,60 +89,59 @@ class Oracle:
 
     def forward(self, images, first=0, last=None) -> Forward:
         """Layers [first, last) of uint8 images, or of features where `first` is above 0."""
-        x = self.pixels(images) if first == 0 else np.asarray(images, float)
-        layers = self.network.layers
+        network = self.network
         run = Forward(*([None] * len(self.weights) for _ in range(4)))
-        for i in range(first, len(layers) if last is None else last):
-            if i == self.network.block_start(i):
-                skip = x
-            before, run.inputs[i] = x, skip if layers[i].shortcut else x
-            x = run.plain[i] = convolve(layers[i], run.inputs[i], self.weights[i]) + self.biases[i]
-            if layers[i].residual:
-                x = x + skip
-            if layers[i].shortcut:
-                x = x + before
-            if i in self.modules:
-                x = x + oraclemodule.forward(self, self.modules[i], skip, x.shape, run)
-            x, run.masks[i] = oraclelayers.activation(layers[i], x)
-            run.active[i] = x
-            if layers[i].kind == "excite":
-                x = run.inputs[i - 1] * x
-            if layers[i].max_pool:
-                x = oraclelayers.max_pool(x)
-        run.output, run.embeddings = x, x.mean(axis=(1, 2))
+        start = network.position(first)
+        end = network.position(len(network.layers) if last is None else last)
+        run.outputs = {start - 1: self.pixels(images) if first == 0 else np.asarray(images, float)}
+        for i in range(start, end):
+            inputs = [run.outputs[k] for k in network.sources[i]]
+            run.outputs[i] = self._output(i, inputs, run)
+        run.output = run.outputs[end - 1]
+        run.embeddings = run.output.mean(axis=(1, 2))
         return run
+
+    def _output(self, i, inputs, run):
+        node, k = self.network.graph[i], self.network.numbers[i]
+        if k is None:
+            return oraclelayers.OPS[node.op][0](node, inputs)
+        run.inputs[k] = inputs[0]
+        x = run.plain[k] = convolve(node, inputs[0], self.weights[k]) + self.biases[k]
+        if node.adds:
+            x = x + inputs[1]
+        run.active[k], run.masks[k] = oraclelayers.activation(node, x)
+        return run.active[k] * inputs[1] if node.op == "excite" else run.active[k]
 
     def backward(self, run: Forward, grad_embeddings, first=0, masks=None) -> Gradients:
         """Gradients of every layer from `first` on; `masks` replaces the derivatives of the forward pass."""
         masks = run.masks if masks is None else masks
-        layers = self.network.layers
-        height, width = layers[-1].out_hw
-        shape = (len(grad_embeddings), height, width, layers[-1].cout)
-        g = np.broadcast_to(grad_embeddings[:, None, None] / (height * width), shape)
+        network, last = self.network, self.network.graph[-1]
+        shape = (len(grad_embeddings), *last.out_hw, last.cout)
+        g = np.broadcast_to(grad_embeddings[:, None, None] / (shape[1] * shape[2]), shape)
         found = Gradients(*([None] * len(self.weights) for _ in range(3)))
-        skips = {}
-        for i in range(len(layers) - 1, first - 1, -1):
-            start = self.network.block_start(i)
-            if layers[i].max_pool:
-                g = oraclelayers.max_pool_gradient(run.active[i], g)
-            if layers[i].kind == "excite":
-                squeezed = g * run.active[i]
-                g = (g * run.inputs[i - 1]).sum(axis=(1, 2), keepdims=True)
-            if masks[i] is not None:
-                g = g * masks[i]
-            if layers[i].residual:
-                skips[start] = g
-            if i in self.modules:
-                through = oraclemodule.backward(self, self.modules[i], run, g, found, masks)
-                skips[start] = skips.get(start, 0) + through
-            found.plain[i], found.biases[i] = g, g.sum(axis=(0, 1, 2))
-            gx, found.weights[i] = convolve_gradients(layers[i], run.inputs[i], self.weights[i], g)
-            if layers[i].shortcut:
-                skips[start] = gx
-                continue
-            g = gx + squeezed if layers[i].kind == "squeeze" else gx
-            g = g + skips.get(i, 0)
+        pending = {len(network.graph) - 1: g}
+        for i in range(len(network.graph) - 1, network.position(first) - 1, -1):
+            parts = self._gradients(i, pending.pop(i), run, found, masks)
+            for k, part in zip(network.sources[i], parts, strict=True):
+                pending[k] = pending.get(k, 0) + part
         return found
+
+    def _gradients(self, i, g, run, found, masks):
+        """Gradients of the inputs of node i from that of its output."""
+        node, k = self.network.graph[i], self.network.numbers[i]
+        inputs = [run.outputs[source] for source in self.network.sources[i]]
+        if k is None:
+            return oraclelayers.OPS[node.op][1](node, inputs, run.outputs[i], g)
+        more = ()
+        if node.op == "excite":
+            more, g = (g * run.active[k],), (g * inputs[1]).sum(axis=(1, 2), keepdims=True)
+        if masks[k] is not None:
+            g = g * masks[k]
+        if node.adds:
+            more = (g,)
+        found.plain[k], found.biases[k] = g, g.sum(axis=(0, 1, 2))
+        gx, found.weights[k] = convolve_gradients(node, inputs[0], self.weights[k], g)
+        return gx, *more
 
 
 def unit(x):

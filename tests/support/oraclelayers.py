@@ -1,45 +1,65 @@
 """What the oracle does around convolutions, in float64: activations, max pooling, squeeze and excitation."""
 
 import numpy as np
+import oraclemodule
 
 
 def activation(layer, x):
     """(what follows the convolution of `layer`, its derivative); (x, None) if nothing does."""
-    name = "relu6" if layer.relu6 else layer.activation
+    name = layer.activation
     if name is None:
         return x, None
     if name == "relu6":
         return np.clip(x, 0, 6), (x > 0) & (x < 6)
     if name == "relu":
         return np.where(x > 0, x, 0), x > 0
+    if name == "leaky-relu":
+        slope, floor = layer.numbers("slope", "floor")
+        return np.maximum(np.where(x > 0, x, slope * x), floor), np.where(
+            x > 0, 1, slope * (slope * x > floor)
+        )
     ramp, inside = np.clip(x / 6 + 0.5, 0, 1), abs(x) < 3
     if name == "hard-sigmoid":
         return ramp, inside / 6
     return x * ramp, ramp + x * inside / 6
 
 
-def _windows(x):
-    """(9, n, rows, columns, channels): what windows of 3 x 3 with stride 2 and padding 1 read."""
-    n, height, width, channels = x.shape
-    wide = np.full((n, height + 2, width + 2, channels), -np.inf)
-    wide[:, 1:-1, 1:-1] = x
-    return np.stack([
-        wide[:, dy : dy + 2 * ((height + 1) // 2) - 1 : 2, dx : dx + 2 * ((width + 1) // 2) - 1 : 2]
-        for dy in range(3) for dx in range(3)
-    ])  # fmt: skip
+def _windows(node, x):
+    """(place in the window, what all windows of `node` read there) in order; outside is -inf."""
+    (top, side), (rows, columns) = node.pad, node.kernel
+    around = ((0, 0), (top, rows), (side, columns), (0, 0))
+    wide = np.pad(x, around, constant_values=-np.inf)
+    (down, across), (height, width) = node.stride, node.out_hw
+    for dy, dx in np.ndindex(rows, columns):
+        yield (
+            slice(None), slice(dy, dy + (height - 1) * down + 1, down),
+            slice(dx, dx + (width - 1) * across + 1, across),
+        ), wide  # fmt: skip
 
 
-def max_pool(x):
-    return _windows(x).max(axis=0)
+def max_pool(node, inputs):
+    return np.stack([wide[place] for place, wide in _windows(node, inputs[0])]).max(axis=0)
 
 
-def max_pool_gradient(x, g):
-    """Gradient of x; of equal values the first one gets it."""
-    windows, gx = _windows(x), np.zeros((len(x), x.shape[1] + 2, x.shape[2] + 2, x.shape[3]))
-    taken = np.zeros(g.shape, bool)
-    for tap in range(9):
-        dy, dx = divmod(tap, 3)
-        here = (windows[tap] == windows.max(axis=0)) & ~taken
+def max_pool_gradients(node, inputs, output, g):
+    """Gradient of the input; of equal values the first one gets it."""
+    gx, taken = None, np.zeros(g.shape, bool)
+    for place, wide in _windows(node, inputs[0]):
+        gx = np.zeros_like(wide) if gx is None else gx
+        here = (wide[place] == output) & ~taken
         taken |= here
-        gx[:, dy : dy + 2 * g.shape[1] - 1 : 2, dx : dx + 2 * g.shape[2] - 1 : 2] += g * here
-    return gx[:, 1:-1, 1:-1]
+        gx[place] += g * here
+    (top, side), (height, width) = node.pad, node.in_hw
+    return (gx[:, top : top + height, side : side + width],)
+
+
+# What operations without weights give, and the gradients of their inputs.
+OPS = {
+    "concat": (
+        lambda node, inputs: np.concatenate(inputs, axis=-1),
+        lambda node, inputs, output, g: np.split(g, np.cumsum([x.shape[-1] for x in inputs])[:-1], axis=-1),
+    ),
+    "max-pool": (max_pool, max_pool_gradients),
+    "halve": (oraclemodule.halved, oraclemodule.halved_gradients),
+    "widen": (oraclemodule.widened, oraclemodule.widened_gradients),
+}

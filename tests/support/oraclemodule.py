@@ -1,4 +1,4 @@
-"""Lite residual modules in float64, plain numpy: what the oracle adds to the output of a block."""
+"""Taps of filters, and the ends of lite residual modules, in float64, plain numpy."""
 
 import numpy as np
 
@@ -25,66 +25,43 @@ def _pool(x):
 
 
 def padded(layer, x):
-    p = layer.pad
-    return np.pad(x, ((0, 0), (p, p), (p, p), (0, 0)))
+    top, side = layer.pad
+    return np.pad(x, ((0, 0), (top, top), (side, side), (0, 0)))
 
 
 def taps(layer, wide):
     """(tap, inputs that it meets) for every tap of the filter; `wide` is padded."""
-    height, width = ((side - 1) * layer.stride + 1 for side in layer.filter_hw)
-    for tap in range(layer.kernel**2):
-        dy, dx = divmod(tap, layer.kernel)
-        yield tap, wide[:, dy : dy + height : layer.stride, dx : dx + width : layer.stride]
+    (down, across), (height, width) = layer.stride, layer.filter_hw
+    for tap in range(layer.kernel[0] * layer.kernel[1]):
+        dy, dx = divmod(tap, layer.kernel[1])
+        yield (
+            tap,
+            wide[:, dy : dy + (height - 1) * down + 1 : down, dx : dx + (width - 1) * across + 1 : across],
+        )
 
 
-def _groups(layer):
+def parts(layer):
     """(input channels, output channels) of each group, as slices."""
     reads, writes = layer.cin // layer.groups, layer.cout // layer.groups
     for k in range(layer.groups):
         yield slice(k * reads, (k + 1) * reads), slice(k * writes, (k + 1) * writes)
 
 
-def _grouped(layer, x, w):
-    total, reads = np.zeros((len(x), *layer.out_hw, layer.cout)), layer.cin // layer.groups
-    for tap, part in taps(layer, padded(layer, x)):
-        for some, out in _groups(layer):
-            total[..., out] += part[..., some] @ w[tap * reads : (tap + 1) * reads, out]
-    return total
+def halved(node, inputs):
+    return _pool(inputs[0])
 
 
-def _grouped_gradients(layer, x, w, g):
-    wide = padded(layer, x)
-    gx, gw, reads = np.zeros_like(wide), np.zeros_like(w), layer.cin // layer.groups
-    for (tap, part), (_, target) in zip(taps(layer, wide), taps(layer, gx), strict=True):
-        rows = slice(tap * reads, (tap + 1) * reads)
-        for some, out in _groups(layer):
-            gw[rows, out] = np.tensordot(part[..., some], g[..., out], ((0, 1, 2), (0, 1, 2)))
-            target[..., some] += g[..., out] @ w[rows, out].T
-    p = layer.pad
-    return gx[:, p : gx.shape[1] - p, p : gx.shape[2] - p], gw
+def halved_gradients(node, inputs, output, g):
+    return (_planes(*(_halving(side).T for side in inputs[0].shape[1:3]), g),)
 
 
-def forward(oracle, module, x, shape, run):
-    """What `module` adds to an output of `shape`, from the input x of the block; noted in `run`."""
-    index, (filtered, projected) = module.index, module.layers
-    run.inputs[index] = _pool(x)
-    run.plain[index] = _grouped(filtered, run.inputs[index], oracle.weights[index]) + oracle.biases[index]
-    run.masks[index] = (run.plain[index] > 0) & (run.plain[index] < 6)
-    run.inputs[index + 1] = np.clip(run.plain[index], 0, 6)
-    low = run.inputs[index + 1] @ oracle.weights[index + 1] + oracle.biases[index + 1]
-    return _planes(*(_bilinear(*sides) for sides in zip(shape[1:3], projected.out_hw, strict=True)), low)
+def widened(node, inputs):
+    """The first input and the second, interpolated to the size of the first."""
+    x, low = inputs
+    sides = zip(x.shape[1:3], low.shape[1:3], strict=True)
+    return x + _planes(*(_bilinear(*pair) for pair in sides), low)
 
 
-def backward(oracle, module, run, g, found, masks):
-    """Gradient of the block's input through `module`; those of the module's numbers go into `found`."""
-    index, (filtered, projected) = module.index, module.layers
-    low = _planes(*(_bilinear(*sides).T for sides in zip(g.shape[1:3], projected.out_hw, strict=True)), g)
-    found.biases[index + 1] = low.sum(axis=(0, 1, 2))
-    found.weights[index + 1] = np.tensordot(run.inputs[index + 1], low, ((0, 1, 2), (0, 1, 2)))
-    hidden = low @ oracle.weights[index + 1].T * masks[index]
-    found.biases[index] = hidden.sum(axis=(0, 1, 2))
-    pooled, found.weights[index] = _grouped_gradients(
-        filtered, run.inputs[index], oracle.weights[index], hidden
-    )
-    sides = oracle.network.layers[module.first].in_hw
-    return _planes(*(_halving(side).T for side in sides), pooled)
+def widened_gradients(node, inputs, output, g):
+    sides = zip(g.shape[1:3], inputs[1].shape[1:3], strict=True)
+    return g, _planes(*(_bilinear(*pair).T for pair in sides), g)

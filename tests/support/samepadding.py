@@ -14,7 +14,7 @@ def turned(network) -> Network:
     """`network` with every kernel turned by 180 degrees."""
     weights = []
     for layer, weight in zip(network.layers, network.weights, strict=True):
-        taps = weight.reshape(layer.kernel**2, -1, layer.cout)
+        taps = weight.reshape(layer.fan_in * layer.groups // layer.cin, -1, layer.cout)
         weights.append(np.ascontiguousarray(taps[::-1]).reshape(weight.shape))
     return replace(network, weights=tuple(weights))
 
@@ -26,10 +26,10 @@ def same_padded(network, images) -> np.ndarray:
     for i, layer in enumerate(network.layers):
         if i == network.block_start(i):
             skip = x
-        kernel = network.float_weight(i).astype(float).reshape(layer.kernel, layer.kernel, -1, layer.cout)
-        x = same_convolution(x, kernel, layer.stride, layer.kind == "depthwise")
-        x = x + network.bias(i) + (skip if layer.residual else 0)
-        x = np.clip(x, 0, 6) if layer.relu6 else x
+        kernel = network.float_weight(i).astype(float).reshape(*layer.kernel, -1, layer.cout)
+        x = same_convolution(x, kernel, layer.stride[0], layer.op == "depthwise")
+        x = x + network.bias(i) + (skip if layer.adds else 0)
+        x = np.clip(x, 0, 6) if layer.activation == "relu6" else x
     return x.mean(axis=(1, 2))
 
 

@@ -9,8 +9,9 @@ from oracle import Oracle
 
 from tinytrain import kernels
 from tinytrain.base.arena import Arena
-from tinytrain.network.layer import ACTIVATIONS
-from tinytrain.network.network import InputSpec, Layer, Network
+from tinytrain.network.chain import nodes_of
+from tinytrain.network.network import InputSpec, Network
+from tinytrain.network.node import ACTIVATIONS, Node
 from tinytrain.network.validation import check_network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources, Update
@@ -103,23 +104,24 @@ def rng(*key):
     return np.random.default_rng([zlib.crc32(str(k).encode()) for k in key])
 
 
-def layers(rows, spec) -> tuple[Layer, ...]:
+def layers(rows, spec) -> tuple[Node, ...]:
     made, (*hw, cin) = [], spec.shape
     for kind, cout, kernel, stride, relu6, block, residual, *more in rows:
         activation = next((word for word in more if word in ACTIVATIONS), None)
         if "shortcut" in more:
-            first = next(layer for layer in made if layer.block == block)
-            cin, hw = first.cin, first.in_hw
+            first = next(row for row in made if row["block"] == block)
+            cin, hw = first["cin"], first["in_hw"]
         out = [(side + 2 * ((kernel - 1) // 2) - kernel) // stride + 1 for side in hw]
         if "max_pool" in more:
             out = [(side + 1) // 2 for side in out]
-        out = {"squeeze": (1, 1), "excite": made and made[-1].in_hw}.get(kind, out)
+        out = {"squeeze": (1, 1), "excite": made and made[-1]["in_hw"]}.get(kind, out)
         name = f"{len(made)}.{kind}"
-        optional = {"activation": activation, "shortcut": "shortcut" in more, "max_pool": "max_pool" in more}
-        geometry = cin, cout, kernel, stride, tuple(hw), tuple(out)
-        made.append(Layer(name, kind, *geometry, relu6, block, residual, **optional))
+        row = {"name": name, "kind": kind, "cin": cin, "cout": cout, "kernel": kernel, "stride": stride}
+        row |= {"in_hw": tuple(hw), "out_hw": tuple(out), "relu6": relu6, "block": block}
+        row |= {"residual": residual, "activation": activation}
+        made.append(row | {"shortcut": "shortcut" in more, "max_pool": "max_pool" in more})
         cin, hw = cout, out
-    return tuple(made)
+    return nodes_of(made, "3", "row")
 
 
 def toy(name="blocks", size=SIZE, seed=0, spec=None) -> Network:
@@ -130,9 +132,12 @@ def toy(name="blocks", size=SIZE, seed=0, spec=None) -> Network:
         layers((ROWS | {"dense": DENSE})[name] if isinstance(name, str) else name, spec),
     )
     name = name if isinstance(name, str) else "rows"
-    weights = tuple((r.standard_normal((x.fan_in, x.cout)) * (3 / x.fan_in) ** 0.5).astype("f") for x in made)
-    biases = tuple((0.5 + 0.7 * r.standard_normal(x.cout)).astype("f") for x in made)
-    network = Network(name, made, weights, (None,) * len(made), biases, spec)
+    parts = [x for x in made if x.is_layer]
+    weights = tuple(
+        (r.standard_normal((x.fan_in, x.cout)) * (3 / x.fan_in) ** 0.5).astype("f") for x in parts
+    )
+    biases = tuple((0.5 + 0.7 * r.standard_normal(x.cout)).astype("f") for x in parts)
+    network = Network(name, made, weights, (None,) * len(parts), biases, spec)
     check_network(network)
     return _centred(network) if name in UNBOUNDED else network
 
@@ -172,7 +177,7 @@ def random_updates(network, key, share=0.6) -> tuple[Update, ...]:
             count = int(r.integers(0, layer.cout + 1))
             channels = tuple(int(c) for c in r.permutation(layer.cout)[:count])
             bias, inputs = bool(r.random() < 0.5 or not channels), None
-            if layer.kind == "pointwise" and r.random() < 0.6:
+            if layer.op == "pointwise" and r.random() < 0.6:
                 inputs = tuple(int(c) for c in r.permutation(layer.cin)[: r.integers(1, layer.cin + 1)])
             made.append(Update(i, channels, bias, inputs))
     return tuple(made) or (Update(len(network.layers) - 1, (0,)),)

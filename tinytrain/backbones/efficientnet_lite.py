@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tinytrain.base.errors import InputError
-from tinytrain.network.network import InputSpec, Layer, Network, quantised
+from tinytrain.network.network import InputSpec, Network, quantised
+from tinytrain.network.node import Node
 from tinytrain.network.validation import check_network
 
 EPSILON = 1e-3  # of batch normalisation
@@ -61,7 +62,7 @@ class _Reader:
 
     def __init__(self, values: Mapping, source: str, size: int):
         self.values, self.source, self.size = values, source, size
-        self.layers: list[Layer] = []
+        self.layers: list[Node] = []
         self.weights: list[np.ndarray] = []
         self.biases: list[np.ndarray] = []
 
@@ -75,18 +76,18 @@ class _Reader:
         return found
 
     def add_block(self, number: int, stride: int) -> None:
-        before = self.layers[-1].cout
+        read = self.layers[-1]
         for part, convolution, norm in PARTS:
             prefix = f"_blocks.{number}."
             if part == "expand" and f"{prefix}{convolution}.weight" not in self.values:
                 continue
             name, own_stride = f"block{number}.{part}", stride if part == "depthwise" else 1
-            self.add(name, prefix + convolution, prefix + norm, number + 1, own_stride, before)
+            self.add(name, prefix + convolution, prefix + norm, number + 1, own_stride, read)
 
     def add(
-        self, name: str, convolution: str, norm: str, block: int, stride: int = 1, before: int = 0
+        self, name: str, convolution: str, norm: str, block: int, stride: int = 1, read: Node | None = None
     ) -> None:
-        """A convolution with its batch normalisation; `before` are the channels that its block takes."""
+        """A convolution with its batch normalisation; `read` is what its block takes."""
         weight = self._array(f"{convolution}.weight", axes=4)
         cout, read, kernel, _ = weight.shape
         last = self.layers[-1] if self.layers else None
@@ -95,10 +96,12 @@ class _Reader:
         if read != (1 if kind == "depthwise" else cin) or (kind == "pointwise" and kernel != 1):
             raise _wrong(self.source, f"{convolution} is {weight.shape}, which does not fit {cin} channels")
         project = name.endswith(".project")
-        stays = project and before == cout and self.layers[-1].stride == 1
+        stays = project and read is not None and read.cout == cout and last.stride == (1, 1)
+        inputs = (last.name, read.name) if stays else ()
         out_hw = tuple((side - 1) // stride + 1 for side in in_hw)
+        activation = None if project else "relu6"
         self.layers.append(
-            Layer(name, kind, cin, cout, kernel, stride, in_hw, out_hw, not project, block, stays)
+            Node(name, kind, cin, cout, kernel, stride, in_hw, out_hw, activation, block, inputs)
         )
         gain, bias = self._folded(norm, cout)
         turned = (weight * gain[:, None, None, None])[:, :, ::-1, ::-1].transpose(2, 3, 1, 0)

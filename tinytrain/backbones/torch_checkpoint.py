@@ -14,7 +14,8 @@ import numpy as np
 from tinytrain.backbones.pickled import read_checkpoint
 from tinytrain.base.errors import InputError
 from tinytrain.base.files import read_bytes
-from tinytrain.network.network import InputSpec, Layer, Network
+from tinytrain.network.network import InputSpec, Network
+from tinytrain.network.node import Node
 from tinytrain.network.quantisation import Codes, Quantisation
 from tinytrain.network.validation import check_network
 
@@ -38,12 +39,12 @@ def convert(checkpoint, name: str, source: str) -> Network:
     root = _Node(checkpoint, source, "checkpoint")
     if root.get("feature_mix") is not None:
         raise InputError("unsupported", f"{source}: feature_mix is set; only stem and blocks are supported")
-    parts = [_convolution(root.child("first_conv"), "stem", block=0, relu6=True)]
+    parts = [_convolution(root.child("first_conv"), "stem", 0, "relu6")]
     blocks = root.get("blocks")
     if type(blocks) is not list:
         raise root.wrong("blocks must be a list")
     for index, block in enumerate(blocks):
-        parts += _block(_Node(block, source, f"block{index}"), index)
+        parts += _block(_Node(block, source, f"block{index}"), index, parts[-1][0].name)
         # A pickle can name one block, and its arrays, any number of times.
         if sum(layer.n_weights for layer, *_ in parts) > MAX_FILE or index > MAX_BLOCKS:
             raise InputError("file-damaged", f"{source}: more weights than the file has bytes")
@@ -54,7 +55,7 @@ def convert(checkpoint, name: str, source: str) -> Network:
     return network
 
 
-def _quantisation(root: "_Node", layers: tuple[Layer, ...]) -> Quantisation | None:
+def _quantisation(root: "_Node", layers: tuple[Node, ...]) -> Quantisation | None:
     """Codes of what each layer gives; None if some are missing, or if one layer reads other codes than the
     layer before it gives.
     """
@@ -74,7 +75,7 @@ def _quantisation(root: "_Node", layers: tuple[Layer, ...]) -> Quantisation | No
         if index == 0 or layer.block != layers[index - 1].block:
             block = x
         outputs.append(output)
-        skip, total = next(parts) if layer.residual else (block, None)
+        skip, total = next(parts) if layer.adds else (block, None)
         sums.append(total)
         if (index and x != reads) or skip != block:
             return None
@@ -91,28 +92,26 @@ def _codes(params: "_Node") -> tuple[Codes, Codes] | None:
     )
 
 
-def _block(node: "_Node", index: int) -> list[tuple]:
-    """The convolutions of inverted bottleneck `index`; the last one adds the block's input if it says so."""
+def _block(node: "_Node", index: int, read: str) -> list[tuple]:
+    """The convolutions of inverted bottleneck `index`; the last one adds the output `read` if it says so."""
     if node.get("se") is not None:
         raise InputError("unsupported", f"{node.where} has squeeze-excitation, which is not supported")
     given = [key for key in CONVOLUTIONS if node.get(key) is not None]
     if "pointwise2" not in given:
         raise node.wrong("pointwise2 is missing")
-    residual = node.get("residual") is not None
-    return [
-        _convolution(
-            node.child(key),
-            f"block{index}.{CONVOLUTIONS[key]}",
-            block=index + 1,
-            relu6=key != "pointwise2",
-            residual=residual and key == "pointwise2",
-        )
-        for key in given
-    ]
+    found, adds = [], node.get("residual") is not None
+    for key in given:
+        name, ends = f"block{index}.{CONVOLUTIONS[key]}", key == "pointwise2"
+        before = found[-1][0].name if found else read
+        inputs = (before, read) if adds and ends else ()
+        found.append(_convolution(node.child(key), name, index + 1, None if ends else "relu6", inputs))
+    return found
 
 
-def _convolution(node: "_Node", name: str, block: int, relu6: bool, residual: bool = False) -> tuple:
-    """(Layer, weight (fan_in, cout) int8, scale (cout,) float32, bias (cout,) float32)."""
+def _convolution(
+    node: "_Node", name: str, block: int, activation: str | None, inputs: tuple[str, ...] = ()
+) -> tuple:
+    """(Node, weight (fan_in, cout) int8, scale (cout,) float32, bias (cout,) float32)."""
     if node.get("act") not in (None, "relu6"):
         raise InputError("unsupported", f"{node.where}: the only supported activation is ReLU6")
     cin, cout, groups = (node.whole(key) for key in ("in_channel", "out_channel", "groups"))
@@ -125,7 +124,7 @@ def _convolution(node: "_Node", name: str, block: int, relu6: bool, residual: bo
     stride = node.whole("stride")
     kind = "depthwise" if depthwise else "pointwise" if (kernel, stride) == (1, 1) else "conv"
     sides = [(node.whole(key),) * 2 for key in ("in_shape", "out_shape")]
-    layer = Layer(name, kind, cin, cout, kernel, stride, *sides, relu6, block, residual)
+    layer = Node(name, kind, cin, cout, kernel, stride, *sides, activation, block, inputs)
 
     params = node.child("params")
     weight = params.array("weight", "i1", (cout, 1 if depthwise else cin, kernel, kernel))

@@ -13,8 +13,8 @@ from tinytrain.codegen.placed import Placed, placed
 from tinytrain.codegen.places import Places
 from tinytrain.heads.registry import find_head
 from tinytrain.network.input_spec import IMAGE
-from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network
+from tinytrain.network.node import Node
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import macs_of
 from tinytrain.plan.plan import Cost, Plan
@@ -111,8 +111,9 @@ def device_of(network: Network, plan: Plan) -> Device:
     if plan.recipe.precision not in ACTIVATIONS:
         what, remedy = f"computes in {plan.recipe.precision}", f"give --precision {' or '.join(ACTIVATIONS)}"
         raise UsageError("unsupported", f"the plan {what}, which has no form in C; {remedy}")
-    for i, layer in enumerate(network.layers):
-        if not _has_kernels(layer, i, find_backend(plan.recipe.precision)):
+    for i, layer in enumerate(network.nodes):
+        chained = network.sources[i][0] == i - 1
+        if not (chained and _has_kernels(layer, i, find_backend(plan.recipe.precision))):
             what = f"layer {layer.name} of {network.name} has no kernel in C"
             raise UsageError("unsupported", f"{what}; take another backbone, such as small")
     if obstacle := next(_obstacles(network, plan), None):
@@ -126,10 +127,9 @@ def device_of(network: Network, plan: Plan) -> Device:
     return Device(program.network, recipe, task.n_way, task.n_support // task.n_way, probe, placed(program))
 
 
-def _has_kernels(layer: Layer, index: int, backend: Backend) -> bool:
-    dense = layer.kind == "conv" and (index == 0 or backend.in_codes)
-    known = layer.kind in ("pointwise", "depthwise") or dense
-    return known and layer.follows in ACTIVATIONS[backend.name] and not layer.shortcut and not layer.max_pool
+def _has_kernels(layer: Node, index: int, backend: Backend) -> bool:
+    dense = layer.op == "conv" and index > 0 and not backend.in_codes
+    return layer.row.in_c and layer.is_usual and not dense and layer.activation in ACTIVATIONS[backend.name]
 
 
 def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
@@ -141,7 +141,7 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
     backend = find_backend(recipe.precision)
     obstacle, in_codes = backend.obstacle(network, recipe), backend.in_codes
     some_inputs = not in_codes and any(u.inputs is not None for u in recipe.updates)
-    filters = not in_codes and any(x.kind == "depthwise" for x in weights)
+    filters = not in_codes and any(x.row.same_channels for x in weights)
     for met, what, remedy in (
         (obstacle, f"it is computed in {backend.name}, but {obstacle}", "give --precision float32"),
         (

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from tinytrain.network.layer import Layer
+from tinytrain.network.node import Node
 from tinytrain.program.program import Program
 from tinytrain.program.stages import Augment, Repeat, nodes
 
@@ -42,13 +42,13 @@ def image_rows(program: Program) -> ImageRows:
     return ImageRows(count, math.prod(spec.shape[1:]), start, last_first, _workspaces(program))
 
 
-def rows_again(layer: Layer) -> int:
+def rows_again(layer: Node) -> int:
     """Rows that two parts of the image have in common, when the first layer is computed in parts.
 
     The second part begins at a multiple of the stride.
     """
-    above = -(-layer.pad // layer.stride)
-    return layer.kernel - layer.pad + (above - 1) * layer.stride
+    pad, stride = layer.pad[0], layer.stride[0]
+    return layer.kernel[0] - pad + (-(-pad // stride) - 1) * stride
 
 
 def _workspaces(program: Program) -> frozenset[str]:

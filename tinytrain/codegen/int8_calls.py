@@ -49,7 +49,7 @@ INT8_CALLS: dict[str, Callable[[Line], str]] = {
     "adam_step": of("tt_adam_step", 0, 1, 2, 4, 5, (5, 0), 6, 7, 8),
     "add_codes": of("tt_add_codes", 0, 1, 2, total(0), _sum),
     "add_fisher_columns": of("tt_add_fisher_columns", 0, 1, 2, 3, 4, 5, (3, 0), 6, (3, 1), (2, 1)),
-    "add_patches": of("tt_add_patches", 0, 1, shape(0, 1, 2, 3), 4, (1, 0)),
+    "add_patches": of("tt_add_patches", 0, 1, shape(0, 1, 2, 4), 7, (1, 0)),
     "copy_codes": of("tt_copy_codes", 0, 1, total(0)),
     "depthwise_codes": of("tt_depthwise_codes", 0, 1, 2, shape(1, 0, 6, 7), 8),
     "depthwise_grad_in_place": of("tt_depthwise_grad_in_place", 0, 1, 2, shape(0, 0, 4)),

@@ -31,7 +31,7 @@ def c_int8_network(device: Device) -> Iterator[str]:
     yield array("const int16_t tt_pixel_codes", pixels, "the code of every pixel value, by channel")
     entries = []
     for i, layer in enumerate(network.layers):
-        said = f"layer {i}, {layer.name}: {layer.kind}, {layer.kernel} x {layer.kernel}"
+        said = f"layer {i}, {layer.name}: {layer.op}, {by(layer.kernel)}"
         codes = working.weight(i)
         yield array(f"static const int8_t codes_{i}", codes, f"{said}, {by(codes.shape)}")
         arrays = _arrays(device, i)

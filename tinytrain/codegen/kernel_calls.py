@@ -103,5 +103,5 @@ CALLS: dict[str, Callable[[Line], str]] = {
     "sgd": _step("sgd"),
     "start_losses": of("tt_start_losses", 0),
     "transposed": of("tt_transpose", 0, 1, (1, 0), (1, 1)),
-    "unfold": of("tt_unfold", 0, 1, shape(1, 0, 2, 3), 4, (0, 0), 5, "tt_mean", "tt_scale"),
+    "unfold": of("tt_unfold", 0, 1, shape(1, 0, 2, 4), 7, (0, 0), 8, "tt_mean", "tt_scale"),
 }  # fmt: skip

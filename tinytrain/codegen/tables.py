@@ -39,7 +39,7 @@ def c_network(network: Network) -> Iterator[str]:
     entries = []
     for i, layer in enumerate(network.layers):
         weight, scale = network.weights[i], network.scales[i]
-        said = f"layer {i}, {layer.name}: {layer.kind}, {by(weight.shape)}, {layer.kernel} x {layer.kernel}"
+        said = f"layer {i}, {layer.name}: {layer.op}, {by(weight.shape)}, {by(layer.kernel)}"
         if scale is not None:
             yield array(f"static const int8_t codes_{i}", weight, said)
             yield array(f"static const float scales_{i}", scale)

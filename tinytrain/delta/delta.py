@@ -182,9 +182,9 @@ def _check_slice(network: Network, s: Slice) -> None:
     if s.layer >= len(network.all_layers):
         raise damaged(f"layer {s.layer} is changed, {network.name} ends before it")
     layer = network.all_layers[s.layer]
-    if s.inputs is not None and (layer.kind != "pointwise" or s.inputs[-1] >= layer.cin):
+    if s.inputs is not None and (not layer.row.by_input or s.inputs[-1] >= layer.cin):
         raise damaged(
-            f"input channels up to {s.inputs[-1]} are changed, {layer.name} is a {layer.kind} layer with"
+            f"input channels up to {s.inputs[-1]} are changed, {layer.name} is a {layer.op} layer with"
             f" {layer.cin} of them"
         )
     fan_in = layer.fan_in if s.inputs is None else len(s.inputs)

@@ -15,7 +15,8 @@ BACKENDS = ("auto", "numba", "numpy")
 # The kernels of each module, which is imported only if one of them must be compiled.
 MODULES = {
     "activation": (
-        "hard_sigmoid", "hard_sigmoid_grad", "hard_swish", "hard_swish_grad", "pack_positive", "relu",
+        "hard_sigmoid", "hard_sigmoid_grad", "hard_swish", "hard_swish_grad", "leaky_relu", "leaky_relu_grad",
+        "pack_positive", "relu",
     ),
     "dense": (
         "accumulate", "add_bias", "add_bias_relu6", "add_bias_residual", "add_column_sums", "add_fisher",
@@ -43,7 +44,10 @@ MODULES = {
     ),
     "lite_residual": ("add_patches", "pool2", "pool2_grad", "unfold_plane", "upsample_add", "upsample_grad"),
     "optimizer": ("adam", "momentum", "sgd"),
-    "pooling": ("max_pool", "max_pool_grad", "max_taps", "scale_channels", "scale_channels_grad"),
+    "pooling": (
+        "max_pool", "max_pool_grad", "max_taps", "put_columns", "scale_channels", "scale_channels_grad",
+        "take_columns",
+    ),
     "triangles": (
         "add_outer", "add_outer_packed", "add_products", "add_rounded", "cholesky", "cholesky_packed",
         "cholesky_solve", "cholesky_solve_packed", "inverse_diagonal", "inverse_diagonal_packed",

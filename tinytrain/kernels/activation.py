@@ -18,6 +18,21 @@ def relu(y):
         y[i] = max(y[i], ZERO)
 
 
+@kernel
+def leaky_relu(y, x, slope, floor):
+    """y (m,) = x above 0, slope * x below it, and never less than `floor`; y may be x (m,)."""
+    for i in range(y.shape[0]):
+        low = slope * x[i]
+        y[i] = x[i] if x[i] > ZERO else (floor if low < floor else low)  # NaN stays
+
+
+@kernel
+def leaky_relu_grad(g, y, slope, floor):
+    """g (m,) *= derivative of `leaky_relu` where that gives y (m,)."""
+    for i in range(g.shape[0]):
+        g[i] *= ONE if y[i] > ZERO else (slope if y[i] > floor else ZERO)
+
+
 @inlined
 def pack(bits, y, low, high):
     """Bit k of byte i is 1 if `low` < y[k * len(bits) + i] <= `high`.

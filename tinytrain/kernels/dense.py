@@ -32,22 +32,22 @@ matmul = ordered_matmul if PORTABLE else blas_matmul
 
 
 @kernel
-def unfold(y, image, size, stride, first, rotated, mean, scale):
-    """y (rows, out width, size * size * channels): patches of the output rows from `first` on.
+def unfold(y, image, rows, size, stride, top, side, first, rotated, mean, scale):
+    """y (some rows, out width, rows * size * channels): patches of the output rows from `first` on.
 
-    `image` is (height, width, channels), uint8 or float32; uint8 of 1 or 3 channels is read turned by 180
-    degrees if it is to be `rotated`. A value v enters as ``(v - mean) * scale``, padding as 0.
-    `mean` and `scale` (size * channels,) are those of the numbers that a patch takes from one image row.
+    They have `rows` rows and `size` columns. `image` is (height, width, channels), uint8 or float32, read
+    turned by 180 degrees if it is to be `rotated`. A value v enters as ``(v - mean) * scale``, padding, which
+    is `top` rows and `side` columns before the first, as 0. `mean` and `scale` (size * channels,) are those
+    of the numbers that a patch takes from one image row.
     """
     height, width, channels = image.shape
-    pad = (size - 1) // 2
     pixels, line = image.reshape(-1), np.uint64(size * channels)
     for i in range(y.shape[0]):
-        for dy in range(size):
-            r = (first + i) * stride + dy - pad
+        for dy in range(rows):
+            r = (first + i) * stride + dy - top
             begin = np.uint64(dy * size * channels)
             for j in range(y.shape[1]):
-                patch, q = y[i, j], j * stride - pad
+                patch, q = y[i, j], j * stride - side
                 place = np.uint64((r * width + q) * channels)
                 whole = 0 <= r < height and q >= 0 and q + size <= width
                 if whole and not rotated:
@@ -64,7 +64,11 @@ def unfold(y, image, size, stride, first, rotated, mean, scale):
                         for p in range(low, high):
                             # The 3 values of a pixel, or its 1 value 3 times: without a loop it is faster.
                             k, at = np.uint64(p * channels), np.uint64((last - p) * channels)
-                            b, c = np.uint64(channels // 2), np.uint64(channels - 1)
+                            b, c = np.uint64(channels > 1), np.uint64(channels - 1)
+                            for d in range(np.uint64(2), c):
+                                patch[begin + k + d] = (np.float32(pixels[at + d]) - mean[k + d]) * scale[
+                                    k + d
+                                ]
                             patch[begin + k] = (np.float32(pixels[at]) - mean[k]) * scale[k]
                             patch[begin + k + b] = (np.float32(pixels[at + b]) - mean[k + b]) * scale[k + b]
                             patch[begin + k + c] = (np.float32(pixels[at + c]) - mean[k + c]) * scale[k + c]

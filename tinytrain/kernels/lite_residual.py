@@ -1,7 +1,7 @@
 """Kernels of a lite residual module beside matrix products: pooling, patches, interpolation.
 
-x is (n, height, width, channels), the padding of a convolution (kernel - 1) // 2 on every side. Kernels that
-copy patches use flat arrays and unsigned offsets, as in `depthwise`.
+x is (n, height, width, channels). Kernels that copy patches use flat arrays and unsigned offsets, as in
+`depthwise`.
 """
 
 import numpy as np
@@ -105,20 +105,21 @@ def taps_inside(row, column, size, height, width):
 
 
 @kernel
-def unfold_plane(y, x, size, stride, first, lines):
-    """y (rows, out width, size * size * channels): patches of x (n, height, width, channels).
+def unfold_plane(y, x, rows, size, stride, top, side, first, lines):
+    """y (some rows, out width, rows * size * channels): patches of x (n, height, width, channels).
 
+    They have `rows` rows and `size` columns; the padding is `top` rows and `side` columns before the first.
     Each image has `lines` output rows, numbered through all images; y begins with row `first`.
     """
     height, width, channels = x.shape[1:]
-    pad, xf, yf = (size - 1) // 2, x.reshape(-1), y.reshape(-1)
+    xf, yf = x.reshape(-1), y.reshape(-1)
     for k in range(y.shape[0]):
         n, i = (first + k) // lines, (first + k) % lines
         for j in range(y.shape[1]):
-            for dy in range(size):
-                row, column = i * stride + dy - pad, j * stride - pad
+            for dy in range(rows):
+                row, column = i * stride + dy - top, j * stride - side
                 low, high = taps_inside(row, column, size, height, width)
-                out = np.uint64(((k * y.shape[1] + j) * size + dy) * size * channels)
+                out = np.uint64(((k * y.shape[1] + j) * rows + dy) * size * channels)
                 inp = np.uint64(((n * height + row) * width + column) * channels)
                 for c in range(np.uint64(low * channels)):
                     yf[out + c] = ZERO
@@ -129,13 +130,13 @@ def unfold_plane(y, x, size, stride, first, lines):
 
 
 @kernel
-def add_patches(gx, g, size, stride, first, lines):
+def add_patches(gx, g, rows, size, stride, top, side, first, lines):
     """gx (n, height, width, channels) += gradient of x of `unfold_plane`, from the gradient g of its y.
 
     The first output row of an image sets gx of this image to 0 before.
     """
     height, width, channels = gx.shape[1:]
-    pad, xf, gf = (size - 1) // 2, gx.reshape(-1), g.reshape(-1)
+    xf, gf = gx.reshape(-1), g.reshape(-1)
     plane = np.uint64(height * width * channels)
     for k in range(g.shape[0]):
         n, i = (first + k) // lines, (first + k) % lines
@@ -143,10 +144,10 @@ def add_patches(gx, g, size, stride, first, lines):
             for c in range(plane):
                 xf[np.uint64(n) * plane + c] = ZERO
         for j in range(g.shape[1]):
-            for dy in range(size):
-                row, column = i * stride + dy - pad, j * stride - pad
+            for dy in range(rows):
+                row, column = i * stride + dy - top, j * stride - side
                 low, high = taps_inside(row, column, size, height, width)
-                inp = np.uint64(((k * g.shape[1] + j) * size + dy) * size * channels)
+                inp = np.uint64(((k * g.shape[1] + j) * rows + dy) * size * channels)
                 out = np.uint64(((n * height + row) * width + column) * channels)
                 for c in range(np.uint64(low * channels), np.uint64(high * channels)):
                     xf[out + c] += gf[inp + c]

@@ -1,7 +1,8 @@
-"""Max pooling over windows of 3 x 3 with stride 2 and padding 1, and feature maps times one number a channel.
+"""Max pooling, feature maps side by side, and feature maps times one number a channel.
 
-x and gx are (n, height, width, channels); y and g of a pooling are (n, (height + 1) // 2, (width + 1) // 2,
-channels). The padding is never the largest.
+x and gx are (n, height, width, channels); y and g of a pooling are (n, rows, columns, channels), each the
+largest of a window of `high` rows and `wide` columns. The windows lie `down` rows and `across` columns apart,
+the first `top` rows and `side` columns outside of x. What is outside is never the largest.
 """
 
 import numpy as np
@@ -12,43 +13,44 @@ ZERO, NONE = np.float32(0), np.float32(-np.inf)
 
 
 @kernel
-def max_pool(y, x):
+def max_pool(y, x, high, wide, down, across, top, side):
     """y = the largest of every window of x."""
     height, width = x.shape[1], x.shape[2]
     for n in range(y.shape[0]):
         for i in range(y.shape[1]):
+            above = i * down - top
             for j in range(y.shape[2]):
-                out = y[n, i, j]
+                out, left = y[n, i, j], j * across - side
                 for c in range(out.shape[0]):
                     out[c] = NONE
-                for r in range(max(0, 2 * i - 1), min(height, 2 * i + 2)):
-                    for q in range(max(0, 2 * j - 1), min(width, 2 * j + 2)):
+                for r in range(max(0, above), min(height, above + high)):
+                    for q in range(max(0, left), min(width, left + wide)):
                         row = x[n, r, q]
                         for c in range(out.shape[0]):
                             out[c] = max(out[c], row[c])
 
 
 @kernel
-def max_taps(taps, x, y):
-    """taps (shape of y) uint8 = the place in its window of 3 x 3, row by row, of the first that is y."""
+def max_taps(taps, x, y, high, wide, down, across, top, side):
+    """taps (shape of y) uint8 = the place in its window, row by row, of the first that is y."""
     height, width = x.shape[1], x.shape[2]
     for n in range(y.shape[0]):
         for i in range(y.shape[1]):
             for j in range(y.shape[2]):
-                found, top = taps[n, i, j], y[n, i, j]
+                found, largest = taps[n, i, j], y[n, i, j]
                 for c in range(found.shape[0]):
-                    found[c] = 4  # the middle, which is always inside
-                for back in range(9):
-                    tap = 8 - back
-                    r, q = 2 * i - 1 + tap // 3, 2 * j - 1 + tap % 3
+                    found[c] = top * wide + side  # inside for the first window; none for a NaN
+                for back in range(high * wide):
+                    tap = high * wide - 1 - back
+                    r, q = i * down - top + tap // wide, j * across - side + tap % wide
                     if 0 <= r < height and 0 <= q < width:
                         row = x[n, r, q]
                         for c in range(found.shape[0]):
-                            found[c] = np.uint8(tap) if row[c] == top[c] else found[c]
+                            found[c] = np.uint8(tap) if row[c] == largest[c] else found[c]
 
 
 @kernel
-def max_pool_grad(gx, g, taps):
+def max_pool_grad(gx, g, taps, high, wide, down, across, top, side):
     """gx = gradient of x of `max_pool`, from that of its y and from `max_taps`."""
     flat = gx.reshape(-1)
     for i in range(flat.shape[0]):
@@ -58,12 +60,30 @@ def max_pool_grad(gx, g, taps):
         for i in range(g.shape[1]):
             for j in range(g.shape[2]):
                 row, found = g[n, i, j], taps[n, i, j]
-                for tap in range(9):
-                    r, q = 2 * i - 1 + tap // 3, 2 * j - 1 + tap % 3
+                for tap in range(high * wide):
+                    r, q = i * down - top + tap // wide, j * across - side + tap % wide
                     if 0 <= r < height and 0 <= q < width:
                         out = gx[n, r, q]
                         for c in range(row.shape[0]):
                             out[c] += row[c] if found[c] == tap else ZERO
+
+
+@kernel
+def put_columns(y, x, first):
+    """Columns of y (m, all) from `first` on = x (m, some)."""
+    for i in range(x.shape[0]):
+        out, row = y[i, first : first + x.shape[1]], x[i]
+        for c in range(row.shape[0]):
+            out[c] = row[c]
+
+
+@kernel
+def take_columns(y, x, first):
+    """y (m, some) = the columns of x (m, all) from `first` on."""
+    for i in range(y.shape[0]):
+        out, row = y[i], x[i, first : first + y.shape[1]]
+        for c in range(out.shape[0]):
+            out[c] = row[c]
 
 
 @kernel

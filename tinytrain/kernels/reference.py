@@ -44,32 +44,31 @@ def matmul(y, x, w):
     np.matmul(x, w, out=y)
 
 
-def unfold(y, image, size, stride, first, rotated, mean, scale):
-    pad = (size - 1) // 2
+def unfold(y, image, rows, size, stride, top, side, first, rotated, mean, scale):
     image = np.rot90(image, 2) if rotated else image
     channels = image.shape[2]
     values = ((image.astype(y.dtype) - mean[:channels]) * scale[:channels])[None]
-    padded = _padded(values, pad, pad + stride, pad)[:, first * stride :]
-    taps = [window(padded, t // size, t % size, (1, *y.shape), stride)[0] for t in range(size * size)]
+    padded = _padded(values, top, rows + stride, side + size)[:, first * stride :, size:]
+    taps = [window(padded, t // size, t % size, (1, *y.shape), stride)[0] for t in range(rows * size)]
     y[...] = np.concatenate(taps, axis=-1)
 
 
-def _rows_read(x, lines, width, size, stride):
+def _rows_read(x, lines, width, rows, size, stride, top, side):
     """(n * lines, width, taps * channels): the inputs of x that every output row of all images reads."""
-    pad, shape = (size - 1) // 2, (len(x), lines, width, x.shape[3])
-    padded = _padded(x, pad, pad, pad)
-    taps = [window(padded, t // size, t % size, shape, stride) for t in range(size * size)]
-    return np.concatenate(taps, axis=-1).reshape(-1, width, size * size * x.shape[3])
+    shape = len(x), lines, width, x.shape[3]
+    padded = _padded(x, top, rows, side + size)[:, :, size:]
+    taps = [window(padded, t // size, t % size, shape, stride) for t in range(rows * size)]
+    return np.concatenate(taps, axis=-1).reshape(-1, width, rows * size * x.shape[3])
 
 
-def unfold_plane(y, x, size, stride, first, lines):
-    y[...] = _rows_read(x, lines, y.shape[1], size, stride)[first : first + len(y)]
+def unfold_plane(y, x, rows, size, stride, top, side, first, lines):
+    y[...] = _rows_read(x, lines, y.shape[1], rows, size, stride, top, side)[first : first + len(y)]
 
 
-def add_patches(gx, g, size, stride, first, lines):
+def add_patches(gx, g, rows, size, stride, top, side, first, lines):
     """By the definition: unfold the indices of the inputs, then sum g by index."""
     indices = np.arange(1, gx.size + 1).reshape(gx.shape)  # 0 is the padding
-    read = _rows_read(indices, lines, g.shape[1], size, stride)[first : first + len(g)]
+    read = _rows_read(indices, lines, g.shape[1], rows, size, stride, top, side)[first : first + len(g)]
     gx[-(-first // lines) : -(-(first + len(g)) // lines)] = 0
     sums = np.bincount(read.reshape(-1), g.reshape(-1).astype(np.float64), gx.size + 1)
     gx += sums[1:].reshape(gx.shape).astype(gx.dtype)

@@ -41,26 +41,44 @@ def hard_sigmoid_grad(g, x):
     g *= ((x > -3) & (x < 3)).astype(g.dtype) / 6
 
 
-def _pooled(x, shape, outside):
-    """(9, *shape): what every window of `max_pool` reads of x, `outside` where that is padding."""
-    wide = np.pad(x, ((0, 0), (1, 2), (1, 2), (0, 0)), constant_values=outside)
-    return np.stack([window(wide, tap // 3, tap % 3, shape, 2) for tap in range(9)])
+def _pooled(x, shape, outside, high, wide, down, across, top, side):
+    """(taps, *shape): what every window of `max_pool` reads of x, `outside` where that is padding."""
+    padded = np.pad(x, ((0, 0), (top, high), (side, wide), (0, 0)), constant_values=outside)
+    rows, columns = (np.arange(count) * step for count, step in ((shape[1], down), (shape[2], across)))
+    taps = ((dy, dx) for dy in range(high) for dx in range(wide))
+    return np.stack([padded[:, (rows + dy)[:, None], columns + dx] for dy, dx in taps])
 
 
-def max_pool(y, x):
-    y[...] = _pooled(x, y.shape, -np.inf).max(axis=0)
+def max_pool(y, x, *window):
+    y[...] = _pooled(x, y.shape, -np.inf, *window).max(axis=0)
 
 
-def max_taps(taps, x, y):
-    taps[...] = _pooled(x, y.shape, -np.inf).argmax(axis=0)
+def max_taps(taps, x, y, *window):
+    taps[...] = _pooled(x, y.shape, -np.inf, *window).argmax(axis=0)
 
 
-def max_pool_grad(gx, g, taps):
+def max_pool_grad(gx, g, taps, *window):
     """By the definition: every g goes to the index of the input that its tap reads."""
-    indices = _pooled(np.arange(1, gx.size + 1).reshape(gx.shape), g.shape, 0)  # 0 is the padding
+    indices = _pooled(np.arange(1, gx.size + 1).reshape(gx.shape), g.shape, 0, *window)  # 0 is the padding
     chosen = np.take_along_axis(indices, taps[None].astype(int), axis=0).reshape(-1)
     sums = np.bincount(chosen, g.reshape(-1).astype(np.float64), gx.size + 1)
     gx[...] = sums[1:].reshape(gx.shape)
+
+
+def put_columns(y, x, first):
+    y[:, first : first + x.shape[1]] = x
+
+
+def take_columns(y, x, first):
+    y[...] = x[:, first : first + y.shape[1]]
+
+
+def leaky_relu(y, x, slope, floor):
+    y[...] = np.maximum(np.where(x > 0, x, slope * x), floor)
+
+
+def leaky_relu_grad(g, y, slope, floor):
+    g *= np.where(y > 0, 1, np.where(y > floor, slope, 0)).astype(g.dtype)
 
 
 def scale_channels(y, x, s):

@@ -7,16 +7,18 @@ has any, the codes of its layers' outputs (JSON).
 
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import fields
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.files import write_bytes
 from tinytrain.base.safetensors import decode, encode, parse_json, read_file
+from tinytrain.network.chain import fitting, nodes_of
 from tinytrain.network.codes_json import parsed_codes, written_codes
-from tinytrain.network.network import InputSpec, Layer, Network
-from tinytrain.network.optional_fields import optional_names, used, written
-from tinytrain.network.validation import check_layers, check_network
+from tinytrain.network.network import InputSpec, Network
+from tinytrain.network.node import Node
+from tinytrain.network.optional_fields import optional_names, used
+from tinytrain.network.topology import OPTIONAL, rows_of
+from tinytrain.network.validation import check_network, check_nodes
 
 __all__ = [
     "decode",
@@ -30,10 +32,11 @@ __all__ = [
 
 KIND = "tinytrain-network"
 # The second only for inputs that the first cannot say, the third only for optional fields and for dense
-# convolutions behind the first layer, the fourth only for networks with codes.
-SCHEMAS = ("1", "2", "3", "4")
-WITH_OPTIONAL = ("3", "4")
-WITH_CODES = "4"
+# convolutions behind the first layer, the
+# fourth only for chains with codes, and the fifth only for what is no chain.
+SCHEMAS = ("1", "2", "3", "4", "5")
+WITH_OPTIONAL = ("3", "4", "5")
+WITH_CODES, GRAPH = "4", "5"
 PLAIN = ("size", "mean", "scale", "resize")  # of the input in the first
 METADATA = {"kind", "schema", "name", "topology", "digest"}
 MAX_NAME = 100
@@ -70,13 +73,11 @@ def encode_network(network: Network) -> bytes:
         tensors[f"{layer.name}.bias"] = bias
         if scale is not None:
             tensors[f"{layer.name}.scale"] = scale
-    topology = {
-        "layers": [written(layer) for layer in network.layers],
-        "preprocessing": network.input.as_dict(),
-    }
+    rows = rows_of(network.nodes)
+    topology = {"layers": rows, "preprocessing": network.input.as_dict()}
     metadata = {
         "kind": KIND,
-        "schema": _schema(network),
+        "schema": _schema(network, rows),
         "name": "".join(letter for letter in network.name if letter.isprintable())[:MAX_NAME],
         "topology": json.dumps(topology, separators=(",", ":")),
         "digest": network.digest,
@@ -86,11 +87,13 @@ def encode_network(network: Network) -> bytes:
     return encode(tensors, metadata)
 
 
-def _schema(network: Network) -> str:
+def _schema(network: Network, rows: list[dict]) -> str:
+    if "op" in rows[0]:
+        return GRAPH
     if network.quantisation is not None:
         return WITH_CODES
-    dense = any(layer.kind == "conv" for layer in network.layers[1:])
-    if dense or any(map(used, (network.input, *network.layers))):
+    dense = any(row["kind"] == "conv" for row in rows[1:])
+    if dense or used(network.input) or any(row.keys() & OPTIONAL.keys() for row in rows):
         return "3"
     return "1" if network.input.is_plain else "2"
 
@@ -101,12 +104,13 @@ def decode_network(tensors: dict, metadata: dict[str, str], source: str = "file"
     Raises InputError ``file-kind`` or ``file-damaged`` or a code of `check_network`.
     """
     _check_metadata(metadata, source)
-    layers, spec = _parse_topology(metadata["topology"], metadata["schema"], source)
-    check_layers(layers)
+    nodes, spec = _parse_topology(metadata["topology"], metadata["schema"], source)
+    check_nodes(nodes)
+    layers = tuple(node for node in nodes if node.is_layer)
     _check_names(layers, tensors, source)
     network = Network(
         name=metadata["name"],
-        layers=layers,
+        nodes=nodes,
         weights=tuple(tensors[f"{layer.name}.weight"] for layer in layers),
         scales=tuple(tensors.get(f"{layer.name}.scale") for layer in layers),
         biases=tuple(tensors[f"{layer.name}.bias"] for layer in layers),
@@ -134,7 +138,8 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
             f"{source} has schema {metadata.get('schema', 'none')[:20]!r}, this version reads"
             f" {' and '.join(map(repr, SCHEMAS))}; use the version that wrote it",
         )
-    keys = METADATA | {"codes"} if metadata["schema"] == WITH_CODES else METADATA
+    coded = metadata["schema"] == WITH_CODES or (metadata["schema"] == GRAPH and "codes" in metadata)
+    keys = METADATA | {"codes"} if coded else METADATA
     # The name is shown to people: it must not be able to steer their terminal.
     if metadata.keys() != keys or len(metadata["name"]) > MAX_NAME or not metadata["name"].isprintable():
         raise InputError(
@@ -144,23 +149,22 @@ def _check_metadata(metadata: dict[str, str], source: str) -> None:
         )
 
 
-def _parse_topology(text: str, schema: str, source: str) -> tuple[tuple[Layer, ...], InputSpec]:
+def _parse_topology(text: str, schema: str, source: str) -> tuple[tuple[Node, ...], InputSpec]:
     topology = parse_json(text, f"{source}: topology", floats=True)
     if not isinstance(topology, dict) or topology.keys() != {"layers", "preprocessing"}:
         raise InputError("file-damaged", f"{source}: the topology must have exactly layers and preprocessing")
     rows = topology["layers"]
     if not isinstance(rows, list):
         raise InputError("file-damaged", f"{source}: layers must be a list")
-    names, optional = _names(Layer), optional_names(Layer) if schema in WITH_OPTIONAL else set()
-    layers = tuple(Layer(**_row(names, optional, row, f"{source}: layer {i}")) for i, row in enumerate(rows))
-    return layers, _input(topology["preprocessing"], schema, f"{source}: preprocessing")
+    nodes = nodes_of(rows, schema, f"{source}: layer")
+    return nodes, _input(topology["preprocessing"], schema, f"{source}: preprocessing")
 
 
 def _input(row, schema: str, where: str) -> InputSpec:
-    """In schema 1 no value is a list, in schema 2 those of each axis or channel are; 3 and 4 have both."""
+    """In schema 1 no value is a list, in schema 2 those of each axis or channel are; later ones have both."""
     optional = optional_names(InputSpec) if schema in WITH_OPTIONAL else set()
     plain = "size" in row if optional and isinstance(row, dict) else schema == "1"
-    values = _row(PLAIN if plain else _names(InputSpec), optional, row, where)
+    values = fitting(PLAIN if plain else _names(InputSpec), optional, row, where)
     lists = {name for name, value in values.items() if isinstance(value, tuple)}
     if "parameters" in values and not isinstance(values["parameters"], dict):
         raise InputError("file-damaged", f"{where} must have parameters by their names")
@@ -176,14 +180,7 @@ def _names(kind: type) -> list[str]:
     return [field.name for field in fields(kind) if field.name not in optional_names(kind)]
 
 
-def _row(names: Sequence[str], optional: set[str], row, where: str) -> dict:
-    """Constructor arguments from a JSON object with exactly the fields `names`, and any of `optional`."""
-    if not isinstance(row, dict) or row.keys() - optional != set(names):
-        raise InputError("file-damaged", f"{where} must have exactly the fields {', '.join(names)}")
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
-
-
-def _check_names(layers: tuple[Layer, ...], tensors: dict, source: str) -> None:
+def _check_names(layers: tuple[Node, ...], tensors: dict, source: str) -> None:
     needed = {f"{layer.name}.{what}" for layer in layers for what in ("weight", "bias")}
     scales = {f"{layer.name}.scale" for layer in layers}
     if missing := sorted(needed - tensors.keys()):

@@ -1,4 +1,7 @@
-"""A network as data: convolution layers in order, frozen weights, shapes, parameters and MACs.
+"""A network as data: operations in order of execution, frozen weights, shapes, parameters and MACs.
+
+Those of its nodes that have weights are its layers, and their numbers are what updates, gradients and deltas
+name.
 
 Weights are kept the way the kernels use them: a matrix of shape (fan_in, cout), one
 column per output channel, where fan_in runs over (kernel row, kernel column, input
@@ -20,18 +23,19 @@ import numpy as np
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.random_streams import rng_for
 from tinytrain.network.input_spec import InputSpec
-from tinytrain.network.layer import Layer
-from tinytrain.network.lite_residual import Module, possible_modules
-from tinytrain.network.optional_fields import written
+from tinytrain.network.lite_residual import Module, possible_modules, with_branches
+from tinytrain.network.node import Node, sources_of
 from tinytrain.network.quantisation import Quantisation
+from tinytrain.network.topology import rows_of
 
 PLAIN = InputSpec()
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Frozen backbone. Its embedding is the global average of the last layer's output.
+    """Frozen backbone. Its embedding is the global average of the last node's output.
 
+    A list by layer has an entry for each node that has weights, in their order.
     `weights[i]` is (fan_in, cout), int8 with `scales[i]` (cout,) float32, or float32 with
     `scales[i]` None; `biases[i]` is (cout,) float32. `added` holds float32 (weight, bias) by index in
     `all_layers` of those modules that the network has. All arrays are read-only. `quantisation` are the codes
@@ -39,7 +43,7 @@ class Network:
     """
 
     name: str
-    layers: tuple[Layer, ...]
+    nodes: tuple[Node, ...]
     weights: tuple[np.ndarray, ...]
     scales: tuple[np.ndarray | None, ...]
     biases: tuple[np.ndarray, ...]
@@ -62,6 +66,32 @@ class Network:
         return f"<Network {one_line(self.name, 100)!r}: {shape}, {size}, digest {self.digest[:12]}>"
 
     @cached_property
+    def layers(self) -> tuple[Node, ...]:
+        """The nodes that have weights."""
+        return tuple(node for node in self.nodes if node.is_layer)
+
+    @cached_property
+    def graph(self) -> tuple[Node, ...]:
+        """All operations in order of execution: the nodes, and those of the modules that the network has."""
+        modules = {self.layers[module.last].name: module for module in self.modules}
+        return with_branches(self.nodes, modules) if modules else self.nodes
+
+    @cached_property
+    def sources(self) -> tuple[tuple[int, ...], ...]:
+        """For each of `graph` the numbers of those that it reads; -1 is the image."""
+        return sources_of(self.graph)
+
+    @cached_property
+    def numbers(self) -> tuple[int | None, ...]:
+        """For each of `graph` its number in `all_layers`, or None if it has no weights."""
+        known = {layer.name: i for i, layer in enumerate(self.all_layers)}
+        return tuple(known[node.name] if node.is_layer else None for node in self.graph)
+
+    def position(self, layer: int) -> int:
+        """Number in `graph` of layer `layer`; the end of `graph` for the number of layers."""
+        return len(self.graph) if layer == len(self.layers) else self.numbers.index(layer)
+
+    @cached_property
     def possible_modules(self) -> tuple[Module, ...]:
         """The module that each block can be given, if it can be given one."""
         return possible_modules(self.layers)
@@ -77,13 +107,13 @@ class Network:
         return tuple(m for m in self.possible_modules if not named.isdisjoint(m.indices))
 
     @cached_property
-    def all_layers(self) -> tuple[Layer, ...]:
+    def all_layers(self) -> tuple[Node, ...]:
         """The layers, and behind them the two of each possible module, whether the network has it or not."""
         return (*self.layers, *(layer for m in self.possible_modules for layer in m.layers))
 
     @property
     def embedding_size(self) -> int:
-        return self.layers[-1].cout
+        return self.nodes[-1].cout
 
     @property
     def n_weights(self) -> int:
@@ -142,7 +172,7 @@ class Network:
         The same network has the same digest whatever file it came from; its name is not part of it.
         """
         topology = {
-            "layers": [written(layer) for layer in self.layers],
+            "layers": rows_of(self.nodes),
             "preprocessing": self.input.as_dict(),
         }
         if self.added:

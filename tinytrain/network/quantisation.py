@@ -1,9 +1,12 @@
 """How the outputs of layers become codes of 8 bits: what an int8 program needs beside int8 weights."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+
+from tinytrain.network.node import sources_of
 
 FACTOR_BITS = 31  # of the factor that a sum is multiplied with before it is shifted
 SUM_BITS = 20  # of the factors of an addition: with them it fits 32 bits
@@ -65,20 +68,24 @@ MOST_INPUTS = 2**15  # of an output channel: with more, a sum may leave 32 bits
 RELU6_TOP = 6 * (1 + 1e-6)
 
 
-def layers_obstacle(layers) -> str | None:
-    """The layer that int8 programs cannot run, with the reason; None if they can run all of `layers`."""
-    for layer in layers:
+def node_obstacles(nodes) -> Iterator[str | None]:
+    """Why int8 programs cannot run each of `nodes`, in order; None for those that they can run."""
+    for index, (node, read) in enumerate(zip(nodes, sources_of(nodes), strict=True)):
         wrong = {
-            "is a squeeze or excite layer": layer.squeezes or layer.excites,
-            "adds a shortcut": layer.shortcut,
-            "has max pooling": layer.max_pool,
-            f"has the activation {layer.follows}": layer.follows not in (None, "relu", "relu6"),
-            "has an activation behind a sum": layer.adds and layer.follows is not None,
-            f"has more than {MOST_INPUTS:,} weights per channel": layer.fan_in > MOST_INPUTS,
+            node.row.no_int8: node.row.no_int8 is not None,
+            "has filters that are no squares with the usual padding": node.is_layer and not node.is_usual,
+            "adds a shortcut": read[0] != index - 1,
+            f"has the activation {node.activation}": node.activation not in (None, "relu", "relu6"),
+            "has an activation behind a sum": node.adds and node.activation is not None,
+            f"has more than {MOST_INPUTS:,} weights per channel": node.fan_in > MOST_INPUTS,
         }
-        if reasons := [reason for reason, found in wrong.items() if found]:
-            return f"layer {layer.name} {reasons[0]}"
-    return None
+        yield next((reason for reason, found in wrong.items() if found), None)
+
+
+def nodes_obstacle(nodes) -> str | None:
+    """The first of `nodes` that int8 programs cannot run, with the reason; None if they can run all."""
+    rows = zip(nodes, node_obstacles(nodes), strict=True)
+    return next((f"layer {node.name} {reason}" for node, reason in rows if reason), None)
 
 
 def input_obstacle(spec) -> str | None:
@@ -88,7 +95,7 @@ def input_obstacle(spec) -> str | None:
 
 def int8_obstacle(network) -> str | None:
     """Why `network`, a Network, cannot run as an int8 program; None if it can."""
-    if obstacle := layers_obstacle(network.layers) or input_obstacle(network.input):
+    if obstacle := nodes_obstacle(network.nodes) or input_obstacle(network.input):
         return obstacle
     if network.added:
         return "it has lite residual modules"

@@ -1,4 +1,4 @@
-"""Check that a network makes sense: every layer known, each fitting the one before, every number a number."""
+"""Check that a network makes sense: every node known, each fitting those it reads, every number a number."""
 
 import math
 import re
@@ -7,19 +7,22 @@ import numpy as np
 
 from tinytrain.base.errors import InputError
 from tinytrain.network.input_spec import DTYPES, IMAGE
-from tinytrain.network.layer import ACTIVATIONS, KINDS, Layer
 from tinytrain.network.network import InputSpec, Network
-from tinytrain.network.quantisation import RELU6_TOP, Codes, Quantisation, layers_obstacle
+from tinytrain.network.node import ACTIVATIONS, OPS, Node, is_pair
+from tinytrain.network.quantisation import RELU6_TOP, Codes, Quantisation, nodes_obstacle
 
 MAX_LAYERS = 1024
 MAX_CHANNELS = 2**16
 MAX_SIDE = 4096
 MAX_RATE = 100  # of a factor of learning rates
 KERNELS = (1, 3, 5, 7)
+MAX_WINDOW = 15  # of max pooling: places in a window are numbered in 8 bits
 STRIDES = (1, 2)
 CHANNELS = (1, 3)  # of an image
 MOST_PARAMETERS, MOST_LETTERS = 64, 100  # of what a kind of input is read with
 NAME = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+POINTS = ("pointwise", "squeeze", "excite")  # of one pixel, with stride 1
+KINDS = tuple(name for name, row in OPS.items() if not row.is_inner)
 
 
 def _require(good: bool, problem: str, code: str = "file-damaged") -> None:
@@ -36,8 +39,8 @@ def check_network(network: Network) -> None:
 
     Codes: ``file-damaged``, ``unsupported`` or ``network-not-finite``.
     """
-    check_layers(network.layers)
-    check_input(network.input, network.layers[0])
+    check_nodes(network.nodes)
+    check_input(network.input, network.nodes[0])
     n, arrays = len(network.layers), (network.weights, network.scales, network.biases)
     _require(all(len(some) == n for some in arrays), f"{n} layers need {n} weights, scales and biases")
     for layer, weight, scale, bias in zip(network.layers, *arrays, strict=True):
@@ -47,32 +50,78 @@ def check_network(network: Network) -> None:
             _check_array(layer, "scale", scale, (layer.cout,), "f4")
             _require(scale.min() > 0, f"layer {layer.name}: a weight scale is {scale.min()}")
     if network.quantisation is not None:
-        check_codes(network.layers, network.quantisation)
+        check_codes(network.nodes, network.quantisation)
 
 
-def check_layers(layers: tuple[Layer, ...]) -> None:
-    """Raises InputError unless every layer is supported and takes what the layer before it gives."""
-    usual = 1 <= len(layers) <= MAX_LAYERS
-    _require(usual, f"{len(layers)} layers; a network has 1 to {MAX_LAYERS}")
-    names = set()
-    for index, layer in enumerate(layers):
-        _check_fields(layer)
-        _check_kind(layer)
-        _require(layer.name not in names, f"layer {index}: the name {layer.name} occurs twice")
-        names.add(layer.name)
-        _check_chain(layers, index)
-    first, last = layers[0], layers[-1]
-    dense = first.kind == "conv"
+def check_nodes(nodes: tuple[Node, ...]) -> None:
+    """Raises InputError unless every node is supported and takes what those that it reads give."""
+    usual = 1 <= len(nodes) <= MAX_LAYERS
+    _require(usual, f"{len(nodes)} layers; a network has 1 to {MAX_LAYERS}")
+    start, at, unread = 0, {}, set()
+    for i, node in enumerate(nodes):
+        check_alone(node)
+        _require(node.name not in at, f"layer {i}: the name {node.name} occurs twice")
+        before = nodes[i - 1].block if i else -1
+        counted = node.block in (before, before + 1) and node.block >= 0
+        _require(counted, f"layer {node.name}: blocks must count 0, 1, 2 ..., not {node.block}")
+        if node.block > before:
+            start = i
+            opens = node.is_layer and not unread.difference({i - 1})
+            _require_supported(opens, f"layer {node.name}: a block begins with a layer, and reads one value")
+        read = _read(nodes, i, at, start)
+        _check_result(node, [nodes[k] for k in read if k >= 0])
+        at[node.name] = i
+        unread = unread.difference(read) | {i}
+    first = nodes[0]
+    dense = first.op == "conv"
     _require_supported(dense, f"layer {first.name}: the first layer is a dense convolution (kind conv)")
-    _require_supported(not last.squeezes, f"layer {last.name}: an excite layer must follow a squeeze layer")
+    names = ", ".join(nodes[i].name for i in sorted(unread)[:-1])
+    _require_supported(not names, f"nothing reads what {names} gives")
 
 
-def check_codes(layers: tuple[Layer, ...], quantisation: Quantisation) -> None:
+def _read(nodes: tuple[Node, ...], i: int, at: dict[str, int], start: int) -> list[int]:
+    """Numbers of the nodes that node i reads; its block begins with node `start`."""
+    node = nodes[i]
+    unknown = [name for name in node.inputs if name not in at]
+    _require(not unknown, f"layer {node.name} reads {unknown[:1]}, which no layer before it is called")
+    read = [at[name] for name in node.inputs] or [i - 1]
+    (least, most), count = node.row.inputs, len(read)
+    if node.op == "excite":
+        squeezed = count == 2 and read[0] >= 0 and nodes[read[0]].op == "squeeze"
+        what = "an excite layer must follow a squeeze layer, with as many channels as that takes"
+        squeezed = squeezed and node.cout == nodes[read[0]].cin
+        _require_supported(squeezed, f"layer {node.name}: {what}")
+    summed = least <= count <= most and (count == 1 or not node.adds or node.activation in (None, "relu"))
+    _require(
+        summed,
+        f"layer {node.name}: it has {count} inputs; a residual layer is pointwise or dense, with ReLU or no"
+        " activation behind the addition",
+    )
+    inside = all(k >= start - 1 for k in read) and (i == 0 or -1 not in read)
+    _require_supported(inside, f"layer {node.name} reads from before the last layer of the block before")
+    return read
+
+
+def _check_result(node: Node, read: list[Node]) -> None:
+    """The shapes of `node` are those of the nodes that it reads, none of which is the image."""
+    where, given = f"layer {node.name}", [(other.cout, other.out_hw) for other in read]
+    if read:
+        taken = (node.cin, node.in_hw)
+        _require(given[0] == taken, f"{where} takes {_of(*taken)}; {read[0].name} gives {_of(*given[0])}")
+    cout, out_hw = node.row.result(node, given)
+    _require(node.out_hw == out_hw, f"{where}: output {node.out_hw}, must be {out_hw}")
+    _require(node.cout == cout, f"{where}: {node.cout} output channels, must be {cout}")
+    if node.adds:
+        what = f"cannot add the output {_of(*given[1])} of {read[1].name} to {_of(cout, out_hw)}"
+        _require(given[1] == (cout, out_hw), f"{where}: {what}")
+
+
+def check_codes(nodes: tuple[Node, ...], quantisation: Quantisation) -> None:
     """Raises InputError ``file-damaged`` unless every layer has codes that say what its activation says.
 
     Weights are not looked at: a network with float32 weights can have codes, too.
     """
-    obstacle = layers_obstacle(layers)
+    obstacle, layers = nodes_obstacle(nodes), [node for node in nodes if node.is_layer]
     _require(not obstacle, f"{obstacle}, so that its network can have no codes")
     outputs, sums, n = quantisation.outputs, quantisation.sums, len(layers)
     _require(len(outputs) == len(sums) == n, f"{n} layers need {n} codes of outputs and sums")
@@ -82,123 +131,70 @@ def check_codes(layers: tuple[Layer, ...], quantisation: Quantisation) -> None:
         _require(summed, f"{where}: codes of a sum are for layers that add, and only them")
         good = all(type(each) is Codes and each.is_valid for each in codes)
         _require(good, f"{where}: a code needs a scale above 0 and a zero from -128 to 127")
-        lowest = layer.follows is None or output.zero == -128
-        _require(lowest, f"{where}: behind {layer.follows} the zero must be -128")
-        bounded = layer.follows != "relu6" or 255 * output.scale <= RELU6_TOP
+        lowest = layer.activation is None or output.zero == -128
+        _require(lowest, f"{where}: behind {layer.activation} the zero must be -128")
+        bounded = layer.activation != "relu6" or 255 * output.scale <= RELU6_TOP
         _require(bounded, f"{where}: the largest code behind relu6 must be at most 6")
 
 
-def _check_fields(layer: Layer) -> None:
-    """Types exactly as documented (the digest is taken over their text) and every number in its range."""
-    ranges = {"cin": MAX_CHANNELS, "cout": MAX_CHANNELS, "kernel": MAX_SIDE, "stride": MAX_SIDE}
-    named = type(layer.name) is str and NAME.fullmatch(layer.name)
+def check_alone(node: Node) -> None:
+    """Raises InputError for a node that is wrong whatever it reads.
+
+    Types are exactly as documented: the digest is taken over their text. Every number is in its range.
+    """
+    named = type(node.name) is str and NAME.fullmatch(node.name)
     _require(named, "a layer name must be 1 to 64 letters, digits, dots, dashes, underscores")
-    for field, most in ranges.items():
-        _check_int(layer, field, getattr(layer, field), 1, most)
-    _check_int(layer, "block", layer.block, 0, MAX_LAYERS)
-    for field in ("in_hw", "out_hw"):
-        pair = getattr(layer, field)
-        two = type(pair) is tuple and len(pair) == 2
-        _require(two, f"layer {layer.name}: {field} must be two whole numbers")
-        for side in pair:
-            _check_int(layer, field, side, 1, MAX_SIDE)
-    rated = type(layer.rate) is float and 0 < layer.rate <= MAX_RATE
-    _require(rated, f"layer {layer.name}: rate must be a number above 0, at most {MAX_RATE}")
-    flags = ("relu6", "residual", "shortcut", "max_pool")
-    booleans = all(type(getattr(layer, flag)) is bool for flag in flags)
-    _require(booleans, f"layer {layer.name}: {', '.join(flags)} must be true or false")
-    known = layer.activation in (None, *ACTIVATIONS[1:]) and not (layer.relu6 and layer.activation)
-    names = ", ".join(ACTIVATIONS[1:])
-    _require(known, f"layer {layer.name}: activation must be null, or without ReLU6 one of {names}")
-
-
-def _check_int(layer: Layer, field: str, value, least: int, most: int) -> None:
-    good = type(value) is int and least <= value <= most
-    _require(good, f"layer {layer.name}: {field} must be a whole number {least}..{most}")
-
-
-def _check_kind(layer: Layer) -> None:
-    where, plain = f"layer {layer.name}", (layer.kernel, layer.stride) == (1, 1)
+    where = f"layer {node.name}"
+    known = type(node.op) is str and node.op in KINDS
     supported = f"supported are {', '.join(KINDS)} with kernels {KERNELS} and strides {STRIDES}"
-    known = layer.kind in KINDS and layer.kernel in KERNELS and layer.stride in STRIDES
     _require_supported(known, f"{where} is not supported; {supported}")
-    flat = plain or layer.kind != "pointwise"
-    _require_supported(flat, f"{where}: pointwise means kernel 1 and stride 1; {supported}")
-    flat = plain or not (layer.squeezes or layer.excites)
-    _require_supported(flat, f"{where}: {layer.kind} means kernel 1 and stride 1")
-    excited = (layer.follows == "hard-sigmoid") == layer.excites
-    _require_supported(excited, f"{where}: hard-sigmoid follows excite layers, and no others")
-    pooled = not layer.max_pool or layer.follows in ("relu", "relu6")
-    _require_supported(pooled, f"{where}: max pooling must follow ReLU or ReLU6")
-    even = layer.kind != "depthwise" or layer.cin == layer.cout
-    _require_supported(even, f"{where}: depthwise with {layer.cin} inputs and {layer.cout} outputs")
+    for field, least, most in (("cin", 1, MAX_CHANNELS), ("cout", 1, MAX_CHANNELS), ("block", 0, MAX_LAYERS)):
+        value = getattr(node, field)
+        good = type(value) is int and least <= value <= most
+        _require(good, f"{where}: {field} must be a whole number {least}..{most}")
+    for field, least in (("kernel", 1), ("stride", 1), ("in_hw", 1), ("out_hw", 1), ("pad", 0)):
+        value = getattr(node, field)
+        good = is_pair(value) and all(least <= side <= MAX_SIDE for side in value)
+        _require(good, f"{where}: {field} must be two whole numbers {least}..{MAX_SIDE}")
+    rated = type(node.rate) is float and 0 < node.rate <= MAX_RATE
+    _require(rated, f"{where}: rate must be a number above 0, at most {MAX_RATE}")
+    known = node.activation is None or (type(node.activation) is str and node.activation in ACTIVATIONS)
+    _require(known, f"{where}: activation must be null or one of {', '.join(ACTIVATIONS)}")
+    _require(node.is_layer or node.activation is None, f"{where}: {node.op} has no activation")
+    _require(is_set_up(node), f"{where}: its attributes must be the numbers that {node.activation} takes")
+    listed = type(node.inputs) is tuple and all(type(name) is str for name in node.inputs)
+    _require(listed, f"{where}: inputs must be a list of names")
+    usual = not node.is_layer or (set(node.kernel) <= set(KERNELS) and set(node.stride) <= set(STRIDES))
+    _require_supported(usual, f"{where} is not supported; {supported}")
+    plain = node.op not in POINTS or (node.kernel, node.stride, node.pad) == ((1, 1), (1, 1), (0, 0))
+    _require_supported(plain, f"{where}: {node.op} means kernel 1 and stride 1; {supported}")
+    filters = not node.is_layer or node.op == "conv" or node.is_usual
+    _require_supported(filters, f"{where}: {node.op} filters are square, with the usual padding")
+    inside = all(pad < side for pad, side in zip(node.pad, node.kernel, strict=True))
+    small = inside and (node.is_layer or max(node.kernel) <= MAX_WINDOW)
+    _require_supported(
+        small, f"{where}: windows have at most {MAX_WINDOW} rows and columns, and more than padding"
+    )
+    even_steps = not node.is_layer or node.stride[0] == node.stride[1]
+    _require_supported(even_steps, f"{where}: filters have one stride for rows and columns")
+    even = not node.row.same_channels or node.cin == node.cout
+    _require_supported(even, f"{where}: {node.op} with {node.cin} inputs and {node.cout} outputs")
 
 
-def _check_chain(layers: tuple[Layer, ...], index: int) -> None:
-    layer = layers[index]
-    before = layers[index - 1] if index else layer
-    where, expected = f"layer {layer.name}", layer.filter_hw
-    if layer.max_pool:
-        expected = tuple((side + 1) // 2 for side in expected)
-    if layer.excites:
-        fits = index and before.squeezes and layer.cout == before.cin and layer.block == before.block
-        what = "an excite layer must follow a squeeze layer, with as many channels as that takes"
-        _require_supported(fits, f"{where}: {what}")
-        expected = before.in_hw
-    else:
-        excited = not (before.squeezes and index)
-        _require_supported(excited, f"layer {before.name}: an excite layer must follow a squeeze layer")
-    _require(layer.out_hw == expected, f"{where}: output {layer.out_hw}, must be {expected}")
-    if layer.shortcut:
-        _check_shortcut(layers, index)
-    elif index:
-        given, taken = (before.cout, before.out_hw), (layer.cin, layer.in_hw)
-        _require(given == taken, f"{where} takes {_of(*taken)}; {before.name} gives {_of(*given)}")
-    counted = layer.block in (before.block, before.block + 1) if index else layer.block == 0
-    _require(counted, f"{where}: blocks must count 0, 1, 2 ..., not {layer.block}")
-    if layer.residual:
-        _check_residual(layers, index)
+def is_set_up(node: Node) -> bool:
+    """Whether its attributes are the finite float numbers that its activation takes."""
+    pairs = type(node.attributes) is tuple and all(
+        type(pair) is tuple and len(pair) == 2 and type(pair[1]) is float and math.isfinite(pair[1])
+        for pair in node.attributes
+    )
+    return pairs and tuple(name for name, _ in node.attributes) == ACTIVATIONS.get(node.activation, ())
 
 
 def _of(channels: int, side: tuple[int, int]) -> str:
     return f"{channels} x {side}"
 
 
-def _first_of_block(layers: tuple[Layer, ...], index: int) -> Layer:
-    """The first layer of the block whose last layer is `index`; refuses a sum anywhere else."""
-    layer, start = layers[index], index
-    while start > 0 and layers[start - 1].block == layer.block:
-        start -= 1
-    last = index + 1 == len(layers) or layers[index + 1].block != layer.block
-    _require(last, f"layer {layer.name}: only the last layer of a block is residual")
-    _require(
-        layer.kind in ("conv", "pointwise") and layer.follows in (None, "relu") and not layer.max_pool,
-        f"layer {layer.name}: a residual layer is pointwise or dense, with ReLU or no activation behind"
-        " the addition, and without max pooling",
-    )
-    return layers[start]
-
-
-def _check_shortcut(layers: tuple[Layer, ...], index: int) -> None:
-    layer, first, before = layers[index], _first_of_block(layers, index), layers[index - 1]
-    several = not layer.residual and first is not layer
-    _require(several, f"layer {layer.name}: a shortcut has other layers in its block")
-    taken, given = (layer.cin, layer.in_hw), (first.cin, first.in_hw)
-    what = f"layer {layer.name} takes {_of(*taken)}, but the input of its block is {_of(*given)}"
-    _require(taken == given, what)
-    made, added = (layer.cout, layer.out_hw), (before.cout, before.out_hw)
-    what = f"cannot add the output {_of(*added)} of {before.name} to {_of(*made)}"
-    _require(made == added, f"layer {layer.name}: {what}")
-
-
-def _check_residual(layers: tuple[Layer, ...], index: int) -> None:
-    layer, first = layers[index], _first_of_block(layers, index)
-    given, made = (first.cin, first.in_hw), (layer.cout, layer.out_hw)
-    what = f"cannot add the block's input {_of(*given)} to its output {_of(*made)}"
-    _require(given == made, f"layer {layer.name}: {what}")
-
-
-def check_input(spec: InputSpec, first: Layer) -> None:
+def check_input(spec: InputSpec, first: Node) -> None:
     """Raises InputError unless the items it describes are what layer `first` takes."""
     shape, wanted = spec.shape, (*first.in_hw, first.cin)
     taken = shape == wanted and all(type(count) is int for count in shape)
@@ -236,7 +232,7 @@ def _by(shape: tuple) -> str:
     return " x ".join(f"{count!r:.20}" for count in shape)
 
 
-def _check_array(layer: Layer, what: str, array: np.ndarray, shape: tuple, dtype: str) -> None:
+def _check_array(layer: Node, what: str, array: np.ndarray, shape: tuple, dtype: str) -> None:
     where, wanted = f"layer {layer.name}", np.dtype(dtype)
     good = array.shape == shape and array.dtype == wanted
     _require(good, f"{where}: {what} is {array.dtype} {array.shape}, must be {wanted} {shape}")

@@ -7,7 +7,8 @@ import numpy as np
 from tinytrain.base.random_streams import rng_for
 from tinytrain.episode import sides
 from tinytrain.episode.episode import Episode, Images
-from tinytrain.network.network import InputSpec, Layer, Network
+from tinytrain.network.network import InputSpec, Network
+from tinytrain.network.node import Node
 
 SIZE = 16
 
@@ -26,23 +27,19 @@ def toy_network(seed: int = 0, name: str = "toy") -> Network:
     return Network(name, layers, tuple(weights), tuple(scales), tuple(biases), InputSpec((SIZE, SIZE, 3)))
 
 
-def _layers() -> tuple[Layer, ...]:
+def _layers() -> tuple[Node, ...]:
     side, channels = SIZE // 2, 8
-    layers = [Layer("stem", "conv", 3, channels, 3, 2, (SIZE,) * 2, (side,) * 2, relu6=True, block=0)]
+    layers = [Node("stem", "conv", 3, channels, 3, 2, (SIZE,) * 2, (side,) * 2, "relu6", 0)]
     for block, (expanded, kernel, stride, cout, residual) in enumerate(BLOCKS, 1):
-        at, mid = (side, side), expanded or channels
+        at, mid, name, before = (side, side), expanded or channels, f"block{block}", layers[-1].name
         if expanded:
-            layers.append(
-                Layer(f"block{block}.expand", "pointwise", channels, mid, 1, 1, at, at, True, block)
-            )
+            layers.append(Node(f"{name}.expand", "pointwise", channels, mid, 1, 1, at, at, "relu6", block))
         side //= stride
         to = (side, side)
-        layers.append(
-            Layer(f"block{block}.depthwise", "depthwise", mid, mid, kernel, stride, at, to, True, block)
-        )
-        layers.append(
-            Layer(f"block{block}.project", "pointwise", mid, cout, 1, 1, to, to, False, block, residual)
-        )
+        filtered = f"{name}.depthwise"
+        layers.append(Node(filtered, "depthwise", mid, mid, kernel, stride, at, to, "relu6", block))
+        inputs = (filtered, before) if residual else ()
+        layers.append(Node(f"{name}.project", "pointwise", mid, cout, 1, 1, to, to, None, block, inputs))
         channels = cout
     return tuple(layers)
 

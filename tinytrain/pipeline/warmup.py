@@ -48,11 +48,16 @@ def _layers_of_other_networks(table) -> None:
     table.pack_positive(bits, flat)
     for name in ("hard_swish", "hard_swish_grad", "hard_sigmoid", "hard_sigmoid_grad"):
         getattr(table, name)(flat, flat.copy())
+    for name in ("leaky_relu", "leaky_relu_grad"):
+        getattr(table, name)(flat, flat.copy(), np.float32(0.2), np.float32(-1))
     x, y = np.zeros((1, 2, 2, 4), np.float32), np.zeros((1, 1, 1, 4), np.float32)
     taps = np.zeros(y.shape, np.uint8)
-    table.max_pool(y, x)
-    table.max_taps(taps, x, y)
-    table.max_pool_grad(x, y, taps)
+    window = 3, 3, 2, 2, 1, 1
+    table.max_pool(y, x, *window)
+    table.max_taps(taps, x, y, *window)
+    table.max_pool_grad(x, y, taps, *window)
+    table.put_columns(x.reshape(-1, 4), y.reshape(-1, 4), 0)
+    table.take_columns(y.reshape(-1, 4), x.reshape(-1, 4), 0)
     rows, factors = x.reshape(1, 4, 4), y.reshape(1, 4)
     table.scale_channels(rows, rows.copy(), factors)
     table.scale_channels_grad(factors, rows, rows.copy())
@@ -93,10 +98,8 @@ def _packed_matrices(table) -> None:
 
 def _codes_of(network: Network) -> Quantisation:
     """Some codes: what they are does not matter here."""
-    outputs = tuple(Codes(6 / 255, -128) if layer.relu6 else Codes(0.05, 0) for layer in network.layers)
-    return Quantisation(
-        outputs, tuple(Codes(0.05, 0) if layer.residual else None for layer in network.layers)
-    )
+    outputs = tuple(Codes(6 / 255, -128) if layer.activation else Codes(0.05, 0) for layer in network.layers)
+    return Quantisation(outputs, tuple(Codes(0.05, 0) if layer.adds else None for layer in network.layers))
 
 
 def _int8_policy(first: int, optimizer: str, rounding: str) -> Policy:

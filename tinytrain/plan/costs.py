@@ -3,6 +3,7 @@
 import math
 
 from tinytrain.network.network import Network
+from tinytrain.network.node import sources_of
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources, Update, trained_modules
 
@@ -34,11 +35,13 @@ def image_macs(network: Network, updates: tuple[Update, ...]) -> int:
 def input_macs(network: Network, cut: int) -> int:
     """MACs of the gradients of the inputs of all layers above `cut`, for one image.
 
-    A shortcut reads the input of its block: its gradient is needed only if something before that is trained.
+    A layer that reads the input of its block, as a shortcut does, needs none unless that is behind the cut.
     """
-    above = (i for i in range(cut + 1, len(network.layers)))
-    needed = (i for i in above if not network.layers[i].shortcut or network.block_start(i) > cut)
-    return sum(network.layers[i].macs for i in needed)
+    if cut >= len(network.layers):
+        return 0
+    first, at = network.layers[cut].name, {node.name: i for i, node in enumerate(network.nodes)}
+    read = zip(network.nodes, sources_of(network.nodes), strict=True)
+    return sum(node.macs for node, sources in read if sources[0] >= at[first])
 
 
 def weight_macs(network: Network, update: Update) -> int:

@@ -7,7 +7,8 @@ layer after the shallowest updated one; the forward pass is not counted.
 
 from collections.abc import Mapping, Sequence
 
-from tinytrain.network.network import Layer, Network
+from tinytrain.network.network import Network
+from tinytrain.network.node import Node
 
 BYTES_PER_WEIGHT = 16
 # Output channels of the 1x1 convolution that is counted in published tables but is not in the checkpoints.
@@ -30,26 +31,23 @@ def table_rows(network: Network) -> list[dict]:
     return rows
 
 
-def with_head(layers: Sequence[Layer], cout: int) -> tuple[Layer, ...]:
+def with_head(layers: Sequence[Node], cout: int) -> tuple[Node, ...]:
     """`layers` and the 1x1 convolution to `cout` channels that published tables count but nobody published.
 
     For accounting only: there are no weights.
     """
     last = layers[-1]
-    head = Layer(
-        "head", "pointwise", last.cout, cout, 1, 1, last.out_hw, last.out_hw, relu6=True, block=last.block + 1
-    )
-    return (*layers, head)
+    size = last.cout, cout, 1, 1, last.out_hw, last.out_hw
+    return (*layers, Node("head", "pointwise", *size, "relu6", last.block + 1))
 
 
-def peak_activation(layers: Sequence[Layer]) -> int:
+def peak_activation(layers: Sequence[Node]) -> int:
     """Bytes of the largest input plus output, float32, batch 1, not counting depthwise layers (in place)."""
-    return max(
-        (4 * (layer.in_size + layer.largest_size) for layer in layers if layer.kind != "depthwise"), default=0
-    )
+    sizes = (4 * (layer.in_size + layer.out_size) for layer in layers if not layer.row.same_channels)
+    return max(sizes, default=0)
 
 
-def updated_weights(layers: Sequence[Layer], shares: Mapping[int, float]) -> int:
+def updated_weights(layers: Sequence[Node], shares: Mapping[int, float]) -> int:
     """Weights in the updated `shares` of channels (layer index -> share above 0, at most 1).
 
     Input channels as SparseUpdate counts them, whole channels only; the numbers are the same for
@@ -60,17 +58,17 @@ def updated_weights(layers: Sequence[Layer], shares: Mapping[int, float]) -> int
     )
 
 
-def paper_memory(layers: Sequence[Layer], n_updated: int) -> int:
+def paper_memory(layers: Sequence[Node], n_updated: int) -> int:
     """Bytes of updating `n_updated` weights as the published tables count them."""
     return BYTES_PER_WEIGHT * n_updated + peak_activation(layers)
 
 
-def full_backward_macs(layers: Sequence[Layer]) -> int:
+def full_backward_macs(layers: Sequence[Node]) -> int:
     """Backward MACs of one image when everything is updated (the first layer's dX is charged too)."""
     return 2 * sum(layer.macs for layer in layers)
 
 
-def backward_macs(layers: Sequence[Layer], shares: Mapping[int, float]) -> int:
+def backward_macs(layers: Sequence[Node], shares: Mapping[int, float]) -> int:
     """Backward MACs of one image when the `shares` (layer index -> share of channels) are updated."""
     if not shares:
         return 0

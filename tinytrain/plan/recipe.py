@@ -73,9 +73,9 @@ def check_updates(network: Network, updates: tuple[Update, ...]) -> None:
                 raise _bad_recipe(f"{layer.name} is to train channels twice, or some it does not have")
         if not u.channels and not u.bias:
             raise _bad_recipe(f"nothing is to be trained of {layer.name}")
-        if u.inputs is not None and (layer.kind != "pointwise" or not u.channels or not u.inputs):
+        if u.inputs is not None and (not layer.row.by_input or not u.channels or not u.inputs):
             raise _bad_recipe(
-                f"{layer.name} ({layer.kind}) cannot be limited to {len(u.inputs)} input channels"
+                f"{layer.name} ({layer.op}) cannot be limited to {len(u.inputs)} input channels"
             )
         if u.layer >= len(network.layers) and not _whole_module(network, u, order):
             raise _bad_recipe(

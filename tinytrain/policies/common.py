@@ -73,7 +73,7 @@ def norms(network: Network, layer: int, axis: str = "inputs") -> np.ndarray:
     Only of a pointwise layer input channels can be told apart: for any other these are its output channels.
     """
     weight = network.float_weight(layer)
-    whole = axis == "outputs" or network.layers[layer].kind != "pointwise"
+    whole = axis == "outputs" or not network.layers[layer].row.by_input
     return np.linalg.norm(weight, axis=0 if whole else 1)
 
 
@@ -84,12 +84,12 @@ def all_channels(network: Network, layer: int) -> tuple[int, ...]:
 def selectable(network: Network, layer: int) -> int:
     """How many channels of a layer can be selected: the inputs of a pointwise one, outputs of any other."""
     found = network.layers[layer]
-    return found.cin if found.kind == "pointwise" else found.cout
+    return found.cin if found.row.by_input else found.cout
 
 
 def update_of(network: Network, layer: int, chosen: tuple[int, ...], bias: bool = False) -> Update:
     """Trains the weights of the `chosen` ones of these channels."""
-    if network.layers[layer].kind != "pointwise":
+    if not network.layers[layer].row.by_input:
         return Update(layer, chosen, bias)
     inputs = chosen if len(chosen) < network.layers[layer].cin else None
     return Update(layer, all_channels(network, layer), bias, inputs)

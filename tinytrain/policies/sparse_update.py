@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tinytrain.base.errors import UsageError
-from tinytrain.network.network import Layer, Network
+from tinytrain.network.network import Network
+from tinytrain.network.node import Node
 from tinytrain.plan.costs import n_trained
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.policies.common import Policy, at_one_rate, norms, scaled, selectable, update_of
@@ -71,7 +72,7 @@ def published(network: Network) -> tuple[Configuration, ...]:
     return found
 
 
-def extra_memory(layers: Sequence[Layer], configuration: Configuration) -> float:
+def extra_memory(layers: Sequence[Node], configuration: Configuration) -> float:
     """Memory of training beside inference in kB (1,024 bytes), by the authors' formula.
 
     8 bits per weight, saved input and classifier input, 32 per bias, 1 per output that the gradient passes;

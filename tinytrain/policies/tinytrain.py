@@ -50,7 +50,7 @@ def expand_layers(network: Network) -> tuple[int, ...]:
     """Of each block the first pointwise or dense convolution with an activation; never the first layer."""
     found: dict[int, int] = {}
     for i, layer in enumerate(network.layers):
-        if i and layer.kind in ("pointwise", "conv") and layer.follows and not layer.adds:
+        if i and layer.row.is_dense and layer.activation and not layer.adds:
             found.setdefault(layer.block, i)
     return tuple(found.values())
 

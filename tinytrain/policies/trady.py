@@ -49,7 +49,7 @@ def select(network: Network, limit: float) -> tuple[Update, ...]:
             return tuple(u for i in layers if (u := _update(network, i, min(1.0, fraction))))
     last = len(macs) - 1
     layer = network.layers[last]
-    if layer.kind != "pointwise":
+    if not layer.row.by_input:
         return (Update(last, (0,)),)
     positions = layer.out_hw[0] * layer.out_hw[1]
     return (Update(last, all_channels(network, last)[: max(1, int(limit / positions))], inputs=(0,)),)

@@ -192,6 +192,8 @@ KERNELS: dict[str, Signature] = {
     "inverse_diagonal_packed": _of(
         diagonal=writes("d"), factor=reads("p"), head_macs=lambda s: s[0][0] ** 3 // 6
     ),
+    "leaky_relu": _of(y=writes("m"), x=reads("m"), in_place=True),
+    "leaky_relu_grad": _of(g=updates("m"), y=reads("m")),
     "mask_columns": _of(g=updates("m *"), bits=reads("*", CODES)),
     "matmul": _of(y=writes("m n"), x=reads("m k"), w=reads("k n"), macs=_times(0, 1, 1)),
     "max_pool": _of(y=writes("n * * c"), x=reads("n * * c")),
@@ -224,6 +226,8 @@ KERNELS: dict[str, Signature] = {
         gf=writes("n d"), residual=reads("n k"), cosine=reads("n k"), f=reads("n d"), p=reads("k d"),
         head_macs=lambda s: s[3][0] * math.prod(s[4]),
     ),
+    # Some columns at a time, until all are written.
+    "put_columns": _of(y=writes("m *"), x=reads("m *")),
     "quantize": _of(codes=writes("n", CODES), span=writes("*"), x=reads("n")),
     "round_codes": _of(
         w=updates("i j", INT8), rest=updates(None, INT8), steps=reads("i j"), lsb=reads("*"),
@@ -244,6 +248,7 @@ KERNELS: dict[str, Signature] = {
     ),
     "sgd_step": _of(g=updates("n"), **_RATES),
     "sum_pixels": _of(y=writes("*", "int64"), x=reads("* * *", IMAGE)),
+    "take_columns": _of(y=writes("m *"), x=reads("m *")),
     "take_step": _of(w=updates("n"), steps=reads("n")),
     "sgd": _of(w=updates("n"), g=reads("n"), **_RATES),
     "transpose": _of(y=writes("n m"), x=reads("m n")),

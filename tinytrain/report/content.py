@@ -100,7 +100,7 @@ def layers(network: Network | Committee) -> list[dict]:
     rows, first = [], 0
     for member in members_of(network):
         rows += [
-            {"name": layer.name, "kind": layer.kind, "block": first + layer.block, "channels": layer.cout}
+            {"name": layer.name, "kind": layer.op, "block": first + layer.block, "channels": layer.cout}
             for layer in member.layers
         ]
         first = rows[-1]["block"] + 1
@@ -255,7 +255,7 @@ def selection(network: Network, recipe: Recipe, scores: Scores | None) -> list[d
         row = {
             "layer": u.layer,
             "name": layer.name,
-            "kind": layer.kind,
+            "kind": layer.op,
             "channels": channels,
             "n_channels": len(channels),
             "of": layer.cout,

@@ -2,13 +2,14 @@
 
 from tinytrain.base.units import format_bytes, format_count
 from tinytrain.network.network import Network
-from tinytrain.network.optional_fields import written
 from tinytrain.network.quantisation import int8_obstacle
+from tinytrain.network.topology import rows_of
 from tinytrain.plan.published_costs import full_backward_macs, peak_activation
 
 
 def describe(network: Network) -> dict:
     """Facts about `network` for JSON: counts, bytes, MACs of one image, and one row per layer."""
+    named = {node.name: node for node in network.nodes}
     return {
         "name": network.name,
         "digest": network.digest,
@@ -25,12 +26,13 @@ def describe(network: Network) -> dict:
         "layers": [
             {
                 "index": index,
-                **written(layer),
+                **row,
                 "weights": layer.n_weights,
                 "macs": layer.macs,
-                "activation_bytes": 4 * (layer.in_size + layer.largest_size),
+                "activation_bytes": 4 * (layer.in_size + layer.out_size),
             }
-            for index, layer in enumerate(network.layers)
+            for index, row in enumerate(rows_of(network.nodes))
+            for layer in (named[row["name"]],)
         ],
     }
 
@@ -40,7 +42,7 @@ def describe_text(network: Network) -> str:
     facts = describe(network)
     spec = network.input
     lines = [
-        f"{facts['name']}: {len(facts['layers'])} layers, {facts['weights']:,} weights"
+        f"{facts['name']}: {len(network.layers)} layers, {facts['weights']:,} weights"
         f" ({', '.join(facts['weight_dtypes'])}), {facts['biases']:,} biases",
         f"input {spec.words}, embedding {facts['embedding']} values",
         f"a value v enters as (v - mean) * scale: mean {_each(spec.mean)}; scale {_each(spec.scale)}"
@@ -55,16 +57,13 @@ def describe_text(network: Network) -> str:
         f"{'#':>3} {'layer':<20} {'kind':<10} {'kernel':>6} {'input':>12} {'output':>12}"
         f" {'weights':>9} {'MACs':>11}",
     ]
-    for row, layer in zip(facts["layers"], network.layers, strict=True):
-        notes = (
-            "+ input" if layer.residual else "shortcut" if layer.shortcut else "",
-            layer.follows or "", "max pool" if layer.max_pool else "",
-        )  # fmt: skip
+    for i, node in enumerate(network.nodes):
+        kernel = f"{node.kernel[0]}x{node.kernel[1]}/{node.stride[0]}"
+        notes = *(f"+ {name}" for name in node.inputs[1:]), node.activation or ""
         lines.append(
-            f"{row['index']:>3} {row['name']:<20} {row['kind']:<10}"
-            f" {row['kernel']}x{row['kernel']}/{row['stride']:<2} {_plane(row['in_hw'], row['cin']):>12}"
-            f" {_plane(row['out_hw'], row['cout']):>12}"
-            f" {row['weights']:>9,} {row['macs']:>11,} {' '.join(filter(None, notes))}".rstrip()
+            f"{i:>3} {node.name:<20} {node.op:<10} {kernel:<6}"
+            f" {_plane(node.in_hw, node.cin):>12} {_plane(node.out_hw, node.cout):>12}"
+            f" {node.n_weights:>9,} {node.macs:>11,} {' '.join(filter(None, notes))}".rstrip()
         )
     return "\n".join(lines)
 

@@ -15,7 +15,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.episode.episode import Images
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
-from tinytrain.network.quantisation import Codes, Quantisation, input_obstacle, layers_obstacle
+from tinytrain.network.quantisation import Codes, Quantisation, input_obstacle, nodes_obstacle
 
 BINS = 2048
 KEPT = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)  # of a range, that are tried as its ends
@@ -36,7 +36,7 @@ def calibrated_network(
     ``progress(done, total)`` counts images. The parts `kept` of a range are tried. Raises InputError
     ``unsupported`` if a layer cannot run in int8, ``too-few-images`` without images.
     """
-    if obstacle := layers_obstacle(network.layers) or input_obstacle(network.input):
+    if obstacle := nodes_obstacle(network.nodes) or input_obstacle(network.input):
         raise InputError("unsupported", f"{network.name}: {obstacle}; int8 programs cannot run it")
     if not len(images):
         raise InputError("too-few-images", "there are no images to calibrate with; give at least one")
@@ -66,41 +66,40 @@ class FloatPass:
 
     def run(self, image: np.ndarray) -> Iterator[tuple[tuple[int, str], np.ndarray]]:
         """((layer, "output" or "sum"), values) of every layer, in order."""
-        layers, x, block = self.network.layers, None, None
+        made = {-1: image}
         with one_thread():
-            for i, layer in enumerate(layers):
-                if i == 0 or layer.block != layers[i - 1].block:
-                    block = x
-                x = self._convolved(i, layer, image if i == 0 else x)
-                yield (i, "output"), x
-                if layer.residual:
-                    x = x + block
-                    yield (i, "sum"), x
+            for i, (layer, sources) in enumerate(zip(self.network.nodes, self.network.sources, strict=True)):
+                made[i] = self._convolved(i, layer, made[sources[0]])
+                yield (i, "output"), made[i]
+                if layer.adds:
+                    made[i] = made[i] + made[sources[1]]
+                    yield (i, "sum"), made[i]
 
     def _convolved(self, i: int, layer, x: np.ndarray) -> np.ndarray:
         # A copy: kernels are compiled once, for arrays that can be written to.
         weight, bias = self.network.float_weight(i), self.network.bias(i).copy()
         y = np.empty((*layer.out_hw, layer.cout), np.float32)
-        if layer.kind == "depthwise":
-            shape = layer.kernel, layer.stride, layer.pad
+        if layer.op == "depthwise":
+            shape = layer.kernel[0], layer.stride[0], layer.pad[0]
             self.kernels.depthwise_forward(y[None], x[None], weight, bias, *shape, False)
         else:
-            rows = x if layer.kind == "pointwise" else self._patches(i, layer, x)
+            rows = x if layer.op == "pointwise" else self._patches(i, layer, x)
             self.kernels.matmul(y.reshape(-1, layer.cout), rows.reshape(-1, layer.fan_in), weight)
             y += bias
-        if layer.follows:
-            np.clip(y, 0, SIX if layer.follows == "relu6" else None, out=y)
+        if layer.activation:
+            np.clip(y, 0, SIX if layer.activation == "relu6" else None, out=y)
         return y
 
     def _patches(self, i: int, layer, x: np.ndarray) -> np.ndarray:
         """What a dense convolution reads for each of its outputs."""
-        patches, how = np.empty((*layer.out_hw, layer.fan_in), np.float32), (layer.kernel, layer.stride, 0)
+        patches = np.empty((*layer.out_hw, layer.fan_in), np.float32)
+        how = *layer.kernel, layer.stride[0], *layer.pad, 0
         if i:
             self.kernels.unfold_plane(patches, x[None], *how, layer.out_hw[0])
         else:
             spec = self.network.input
-            normal = (np.tile(np.array(part, np.float32), layer.kernel) for part in (spec.mean, spec.scale))
-            self.kernels.unfold(patches, x, *how, spec.rotated, *normal)
+            rows = (np.tile(np.array(part, np.float32), layer.kernel[1]) for part in (spec.mean, spec.scale))
+            self.kernels.unfold(patches, x, *how, spec.rotated, *rows)
         return patches
 
 
@@ -122,8 +121,8 @@ def _codes(
     if high - low < EMPTY:
         low, high = min(low, 0.0), max(high, low + EMPTY)
     low, high = best_ends(low, high, histogram, kept)
-    if key[1] == "output" and layer.follows:
-        top = SIX if layer.follows == "relu6" and high > CLEARLY * SIX else high
+    if key[1] == "output" and layer.activation:
+        top = SIX if layer.activation == "relu6" and high > CLEARLY * SIX else high
         return Codes(float(top / STEPS), -128)
     scale = float((high - low) / STEPS)
     return Codes(scale, int(np.clip(round(-128 - low / scale), -128, 127)))

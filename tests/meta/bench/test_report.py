@@ -162,7 +162,7 @@ def test_saved_input_slices_are_those_of_sparse_updates_published_sizes(size, ki
 
 def test_slices_save_the_channels_that_their_gradients_read():
     layers = toynets.toy("blocks").layers
-    kinds = {layer.kind: i for i, layer in enumerate(layers)}
+    kinds = {layer.op: i for i, layer in enumerate(layers)}
     i, j = kinds["pointwise"], kinds["depthwise"]
     for layer, update, channels in (
         (layers[i], Update(i, (0,)), layers[i].cin),

@@ -41,7 +41,7 @@ def test_what_is_exported_is_a_plain_network_that_loads(tmp_path):
     network = load_backbone(run.paths.result)
     assert network.digest == finished.digest
     assert network.name == "toy"
-    assert {layer.kind for layer in network.layers} <= {"conv", "depthwise", "pointwise"}
+    assert {layer.op for layer in network.layers} <= {"conv", "depthwise", "pointwise"}
     assert "target" in table(finished)
     assert set(finished.json()["int8"]["left_out"]) == {"target"}
 

@@ -10,7 +10,7 @@ normalised inside. What stays outside is resizing: an image must come in the siz
 import numpy as np
 
 from tinytrain import __version__
-from tinytrain.backbones.export.walk import contains_activation, described, write_steps
+from tinytrain.backbones.export.walk import contains_activation, described, pool_padding, write_steps
 from tinytrain.backbones.onnx.reading import need_onnx
 from tinytrain.base.file_kinds import PRODUCER
 from tinytrain.delta.delta import Delta, apply
@@ -18,6 +18,7 @@ from tinytrain.heads.linear import LinearHead
 from tinytrain.network.committee import Committee
 from tinytrain.network.input_spec import InputSpec
 from tinytrain.network.network import Network
+from tinytrain.network.node import Node
 
 OPSET = 13  # the first whose DequantizeLinear knows a scale for each channel
 IR_VERSION = 8
@@ -92,16 +93,20 @@ class OnnxWriter:
         y = self._node(
             "Conv",
             [x, weight, self._constant(f"{layer.name}.bias", network.bias(index))],
-            kernel_shape=[layer.kernel] * 2,
-            strides=[layer.stride] * 2,
-            pads=[layer.pad] * 4,
+            kernel_shape=layer.kernel,
+            strides=layer.stride,
+            pads=layer.pad * 2,
             group=layer.groups,
         )
-        if not layer.follows or not contains_activation(layer):
+        if not layer.activation or not contains_activation(layer):
             return y
-        return self.activate(y, layer.follows)
+        return self.activate(y, layer)
 
-    def activate(self, x: str, activation: str) -> str:
+    def activate(self, x: str, node: Node) -> str:
+        activation = node.activation
+        if activation == "leaky-relu":
+            slope, floor = node.numbers("slope", "floor")
+            return self._node("Max", [self._node("LeakyRelu", [x], alpha=slope), self._number(floor)])
         if activation == "relu":
             return self._node("Relu", [x])
         if activation == "relu6":
@@ -113,8 +118,12 @@ class OnnxWriter:
         ramp = self._node("Clip", [moved, self._number(0), self._number(6)])
         return self._node("Mul", [ramp, self._number(1 / 6)])
 
-    def max_pool(self, x: str) -> str:
-        return self._node("MaxPool", [x], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    def max_pool(self, x: str, node: Node) -> str:
+        before, after = pool_padding(node)
+        return self._node("MaxPool", [x], kernel_shape=node.kernel, strides=node.stride, pads=before + after)
+
+    def join(self, values: list[str]) -> str:
+        return self._node("Concat", values, axis=1)
 
     def mean(self, x: str) -> str:
         return self._node("GlobalAveragePool", [x])
@@ -126,7 +135,7 @@ class OnnxWriter:
         """The weight as it is kept, as (cout, cin of a group, rows, columns), and its scales (cout,)."""
         layer, added = network.all_layers[index], index in network.added
         stored = network.added[index][0] if added else network.weights[index]
-        cube = stored.reshape(layer.kernel, layer.kernel, layer.cin // layer.groups, layer.cout)
+        cube = stored.reshape(*layer.kernel, layer.cin // layer.groups, layer.cout)
         name = self._constant(f"{layer.name}.weight", cube.transpose(3, 2, 0, 1))
         return name, None if added else network.scales[index]
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinytrain.backbones.export.walk import contains_activation, described, write_steps
+from tinytrain.backbones.export.walk import contains_activation, described, pool_padding, write_steps
 from tinytrain.base.errors import InputError
 from tinytrain.base.extras import install
 from tinytrain.delta.delta import Delta, apply
@@ -22,12 +22,14 @@ from tinytrain.heads.linear import LinearHead
 from tinytrain.network.committee import Committee
 from tinytrain.network.input_spec import InputSpec
 from tinytrain.network.network import Network
+from tinytrain.network.node import Node
 
 VERSION = 3  # of the format
 IDENTIFIER = b"TFL3"
 VERSIONS = {"RESIZE_BILINEAR": 3}  # of operations: the first with pixel centres at a half
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip archive knows: the same bytes every time
 LABELS = "labels.txt"
+LOWEST = float(np.finfo(np.float32).min)
 
 
 def need_litert():
@@ -111,36 +113,50 @@ class TfliteWriter:
 
     def convolution(self, network: Network, index: int, x: int) -> int:
         layer = network.all_layers[index]
-        depthwise = layer.kind == "depthwise"
-        facts = {"strideH": layer.stride, "strideW": layer.stride, "padding": self.schema.Padding.VALID}
+        depthwise = layer.op == "depthwise"
+        facts = {"strideH": layer.stride[0], "strideW": layer.stride[1], "padding": self.schema.Padding.VALID}
         facts |= {"depthMultiplier": 1} if depthwise else {}
-        if layer.follows and contains_activation(layer):
-            facts["fusedActivationFunction"] = getattr(self._functions, layer.follows.upper())
+        if layer.activation and contains_activation(layer):
+            facts["fusedActivationFunction"] = getattr(self._functions, layer.activation.upper())
         options = self._made("DepthwiseConv2DOptions" if depthwise else "Conv2DOptions", **facts)
         filters = np.ascontiguousarray(_filters(network.float_weight(index), layer))
         inputs = [
-            self._padded(x, layer.pad),
+            self._padded(x, layer.pad, layer.pad),
             self._constant(f"{layer.name}.weight", filters),
             self._constant(f"{layer.name}.bias", network.bias(index)),
         ]
         name = "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D"
         return self._operator(name, inputs, (*layer.filter_hw, layer.cout), options)
 
-    def _padded(self, x: int, pad: int) -> int:
-        """Zeros on every side: the format's own padding lies otherwise where the stride is 2."""
-        if not pad:
+    def _padded(self, x: int, before: tuple[int, int], after: tuple[int, int], value: float = 0) -> int:
+        """Zeros, or a value, around x: the format's own padding lies otherwise where the stride is 2."""
+        if not any(before + after):
             return x
         height, width, channels = self._shapes[x]
-        sides = np.array([(0, 0), (pad, pad), (pad, pad), (0, 0)], np.int32)
-        shape = (height + 2 * pad, width + 2 * pad, channels)
-        return self._operator("PAD", [x, self._constant("padding", sides)], shape)
+        (top, left), (bottom, right) = before, after
+        sides = np.array([(0, 0), (top, bottom), (left, right), (0, 0)], np.int32)
+        shape = (height + top + bottom, width + left + right, channels)
+        inputs = [x, self._constant("padding", sides)]
+        if value:
+            return self._operator("PADV2", [*inputs, self._number(value)], shape)
+        return self._operator("PAD", inputs, shape)
 
     @property
     def _functions(self):
         return self.schema.ActivationFunctionType
 
-    def activate(self, x: int, activation: str) -> int:
-        shape = self._shapes[x]
+    def join(self, values: list[int]) -> int:
+        (height, width, _), channels = self._shapes[values[0]], sum(self._shapes[x][2] for x in values)
+        return self._operator(
+            "CONCATENATION", values, (height, width, channels), self._made("ConcatenationOptions", axis=3)
+        )
+
+    def activate(self, x: int, node: Node) -> int:
+        shape, activation = self._shapes[x], node.activation
+        if activation == "leaky-relu":
+            slope, floor = node.numbers("slope", "floor")
+            leaky = self._operator("LEAKY_RELU", [x], shape, self._made("LeakyReluOptions", alpha=slope))
+            return self._operator("MAXIMUM", [leaky, self._number(floor)], shape)
         if activation == "relu":
             return self._operator("RELU", [x], shape)
         if activation == "hard-swish":
@@ -149,11 +165,10 @@ class TfliteWriter:
         ramp = self._operator("ADD", [x, self._number(3)], shape, moved)
         return self._operator("MUL", [ramp, self._number(1 / 6)], shape)
 
-    def max_pool(self, x: int) -> int:
-        height, width, channels = self._shapes[x]
-        shape = ((height + 1) // 2, (width + 1) // 2, channels)
-        # Zeros are never the largest.
-        return self._operator("MAX_POOL_2D", [self._padded(x, 1)], shape, self._windows((3, 3), (2, 2)))
+    def max_pool(self, x: int, node: Node) -> int:
+        padded = self._padded(x, *pool_padding(node), LOWEST)
+        shape = (*node.out_hw, node.cout)
+        return self._operator("MAX_POOL_2D", [padded], shape, self._windows(node.kernel, node.stride))
 
     def _windows(self, size: tuple[int, int], stride: tuple[int, int]):
         names = ("filterHeight", "filterWidth", "strideH", "strideW")
@@ -271,10 +286,10 @@ def _filters(weight: np.ndarray, layer) -> np.ndarray:
     Groups become zeros in a dense filter: not every interpreter knows them.
     """
     cin = layer.cin // layer.groups
-    cube = weight.reshape(layer.kernel, layer.kernel, cin, layer.cout)
-    if layer.kind == "depthwise":
+    cube = weight.reshape(*layer.kernel, cin, layer.cout)
+    if layer.op == "depthwise":
         return cube.transpose(2, 0, 1, 3)
-    dense = np.zeros((layer.kernel, layer.kernel, layer.cin, layer.cout), np.float32)
+    dense = np.zeros((*layer.kernel, layer.cin, layer.cout), np.float32)
     for group in range(layer.groups):
         columns = slice(group * layer.cout // layer.groups, (group + 1) * layer.cout // layer.groups)
         dense[:, :, group * cin : (group + 1) * cin, columns] = cube[..., columns]

@@ -5,8 +5,8 @@ A value between operations is known by a name or a number, as the format has it.
 * ``image(shape)``: the input, uint8 or float32 images (n, height, width, channels), as float32;
 * ``pixels(x, spec)``: the image as numbers of the first layer;
 * ``convolution(network, index, x)``: layer `index` of `Network.all_layers` with its bias; if it adds nothing,
-  with its ReLU6 or ReLU; ``activate(x, activation)``: an activation that the convolution does not contain;
-* ``max_pool(x)``: the largest of windows of 3 x 3 with stride 2 and padding 1; x is not below 0;
+  with its ReLU6 or ReLU; ``activate(x, node)``: an activation that the convolution does not contain;
+* ``max_pool(x, node)``: the largest of the windows of `node`; ``join(xs)``: channels side by side;
 * ``mean(x)``: the mean over rows and columns, which stay as axes of 1; ``scale(x, factors)``: their product;
 * ``add(x, y)``; ``average(x, window)``: means over windows that do not overlap; rows and columns that fill no
   window are ignored; ``interpolate(x, like, hw)``: bilinearly to the size `hw` of the value `like`;
@@ -22,8 +22,8 @@ from tinytrain.delta.delta import Delta
 from tinytrain.heads.linear import LinearHead
 from tinytrain.network.committee import Committee, members_of
 from tinytrain.network.input_spec import IMAGE
-from tinytrain.network.layer import Layer
 from tinytrain.network.network import Network
+from tinytrain.network.node import Node
 
 
 def write_steps(network: Network | Committee, delta: Delta, writer) -> None:
@@ -43,35 +43,61 @@ def write_steps(network: Network | Committee, delta: Delta, writer) -> None:
 
 def _embedding(network: Network, writer, image):
     """All steps of `network` from the image to its embedding."""
-    x = block = squeezed = writer.pixels(image, network.input)
-    modules = {module.last: module for module in network.modules}
-    for i, layer in enumerate(network.layers):
-        if i == network.block_start(i):
-            block = x
-        if layer.squeezes:
-            squeezed = x
-        source, added = (block, x) if layer.shortcut else (x, block)
-        x = writer.convolution(network, i, writer.mean(source) if layer.squeezes else source)
-        if i in modules:
-            first, second = modules[i].indices
-            window = tuple(min(2, side) for side in network.layers[modules[i].first].in_hw)
-            branch = writer.convolution(network, first, writer.average(block, window))
-            branch = writer.convolution(network, second, branch)
-            x = writer.add(x, writer.interpolate(branch, x, layer.out_hw))
-        if layer.adds:
-            x = writer.add(x, added)
-        if not contains_activation(layer):
-            x = writer.activate(x, layer.follows)
-        if layer.excites:
-            x = writer.scale(squeezed, x)
-        if layer.max_pool:
-            x = writer.max_pool(x)
-    return writer.embedding(x)
+    made = {-1: writer.pixels(image, network.input)}
+    for i, node in enumerate(network.graph):
+        inputs = [made[k] for k in network.sources[i]]
+        made[i] = STEPS[node.op](writer, network, i, inputs)
+    return writer.embedding(made[len(network.graph) - 1])
 
 
-def contains_activation(layer: Layer) -> bool:
+def _convolution(writer, network: Network, i: int, inputs: list):
+    node, (x, *added) = network.graph[i], inputs
+    y = writer.convolution(network, network.numbers[i], x)
+    for other in added:
+        y = writer.add(y, other)
+    return y if contains_activation(node) else writer.activate(y, node)
+
+
+def pool_padding(node: Node) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Rows and columns that windows of max pooling `node` read before and behind its input."""
+    sides = zip(node.out_hw, node.stride, node.kernel, node.in_hw, node.pad, strict=True)
+    after = (max(0, (out - 1) * step + size - side - pad) for out, step, size, side, pad in sides)
+    return node.pad, tuple(after)
+
+
+def _squeeze(writer, network: Network, i: int, inputs: list):
+    return _convolution(writer, network, i, [writer.mean(*inputs)])
+
+
+def _excite(writer, network: Network, i: int, inputs: list):
+    factors, squeezed = inputs
+    return writer.scale(squeezed, _convolution(writer, network, i, [factors]))
+
+
+def _halve(writer, network: Network, i: int, inputs: list):
+    read = network.graph[network.sources[i][0]]
+    return writer.average(*inputs, tuple(min(2, side) for side in read.out_hw))
+
+
+def _widen(writer, network: Network, i: int, inputs: list):
+    block, branch = inputs
+    return writer.add(block, writer.interpolate(branch, block, network.graph[i].out_hw))
+
+
+STEPS = {
+    **dict.fromkeys(("conv", "pointwise", "depthwise", "grouped"), _convolution),
+    "squeeze": _squeeze,
+    "excite": _excite,
+    "max-pool": lambda writer, network, i, inputs: writer.max_pool(*inputs, network.graph[i]),
+    "concat": lambda writer, network, i, inputs: writer.join(inputs),
+    "halve": _halve,
+    "widen": _widen,
+}
+
+
+def contains_activation(layer: Node) -> bool:
     """Whether `convolution` of a writer already does what follows the convolution, which may be nothing."""
-    return layer.follows in (None, "relu6", "relu") and not (layer.follows and layer.adds)
+    return layer.activation in (None, "relu6", "relu") and not (layer.activation and layer.adds)
 
 
 def described(network: Network | Committee, delta: Delta, float_input: bool) -> dict[str, str]:

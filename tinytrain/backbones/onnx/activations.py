@@ -1,30 +1,26 @@
-"""ONNX operations that follow a convolution number by number, and max pooling.
+"""ONNX operations that follow a convolution number by number.
 
 The functions have the form of those in `tinytrain.backbones.onnx.operators`.
 """
 
 import numpy as np
 
-from tinytrain.backbones.onnx.graph import BRANCH, Value, Walk
+from tinytrain.backbones.onnx.graph import Value, Walk
 from tinytrain.backbones.onnx.reading import Node, UnsupportedError
 from tinytrain.backbones.onnx.tail import tail
 
+LOWEST = float(np.finfo(np.float32).min)
 
-def activated(walk: Walk, node: Node, activation: str) -> Value:
-    """The value behind `activation`, which belongs to the last convolution, or to the classifier."""
+
+def activated(walk: Walk, node: Node, activation: str, attributes: tuple = ()) -> Value:
+    """The value behind `activation`, which belongs to a convolution, or to the classifier."""
     if walk.in_tail(node):
         return tail(walk, node)
     if _is_there(walk, node, activation):
         return walk.shared(node, walk.value(node))
-    value = walk.newest(node, 0, ("linear", "sum") if activation == "relu" else ("linear",))
+    value = walk.changing(node, 0, ("linear", "sum") if activation == "relu" else ("linear",))
     part = walk.parts[value.part]
-    if walk.is_open:
-        raise UnsupportedError(BRANCH)
-    if (part.kind == "excite") != (activation == "hard-sigmoid"):
-        raise UnsupportedError(
-            "HardSigmoid must follow the second Conv of a squeeze-and-excitation, and only that"
-        )
-    part.activation = activation
+    part.activation, part.attributes = activation, attributes
     return Value(value.part, "factors" if part.kind == "excite" else "active", value.channels, value.hw)
 
 
@@ -58,23 +54,23 @@ def hard_sigmoid(walk: Walk, node: Node) -> Value:
     return activated(walk, node, "hard-sigmoid")
 
 
-def max_pool(walk: Walk, node: Node) -> Value:
-    """Of windows of 3 x 3 with stride 2, padded by 1."""
-    value = walk.newest(node, 0, ("active",))
-    part = walk.parts[value.part]
-    if part.activation not in ("relu", "relu6") or any(node.outputs[1:]):
-        raise UnsupportedError("it must follow a ReLU or ReLU6, and give nothing but the largest values")
-    shape = (
-        node.get("kernel_shape", [0, 0], 2),
-        node.get("strides", [1, 1], 2),
-        node.get("dilations", [1, 1], 2),
-    )
-    if shape != ([3, 3], [2, 2], [1, 1]) or node.get("auto_pad", "NOTSET") != "NOTSET":
-        raise UnsupportedError("only windows of 3 x 3 with stride 2, padded by 1, are supported")
-    walk.fit_padding(1, (3, 2), node.get("pads", [0] * 4, 4), value.hw)
-    part.max_pool = True
-    hw = tuple((side + 1) // 2 for side in value.hw)
-    return Value(value.part, "largest", value.channels, hw)
+def leaky_relu(walk: Walk, node: Node) -> Value:
+    slope = node.get("alpha", 0.01)
+    if not 0 < slope < 1:
+        raise UnsupportedError(f"alpha is {slope:g}, not between 0 and 1")
+    return activated(walk, node, "leaky-relu", (("slope", float(slope)), ("floor", LOWEST)))
+
+
+def maximum(walk: Walk, node: Node) -> Value:
+    """What a leaky ReLU gives and a number below 0, whichever is larger."""
+    position = int(bool(node.inputs) and node.inputs[0] in walk.constants)
+    value = walk.changing(node, position, ("active",))
+    part, array = walk.parts[value.part], walk.constant(node, 1 - position, None, "constant")
+    if part.activation != "leaky-relu" or array.size != 1 or array.max() > 0:
+        raise UnsupportedError("only a leaky ReLU and a number below 0 are supported")
+    floor = max(dict(part.attributes)["floor"], float(array.reshape(())))
+    part.attributes = (part.attributes[0], ("floor", floor))
+    return value
 
 
 def _bound(walk: Walk, node: Node, position: int, key: str) -> float:
@@ -89,5 +85,6 @@ ACTIVATIONS = {
     "Relu": relu,
     "HardSwish": hard_swish,
     "HardSigmoid": hard_sigmoid,
-    "MaxPool": max_pool,
+    "LeakyRelu": leaky_relu,
+    "Max": maximum,
 }

@@ -31,9 +31,9 @@ def compare(imported: Imported) -> float:
     missing or cannot read the file, or if the images are so large that it would take more than 0.5 GB.
     """
     network = imported.network
-    numbers = max(layer.in_size + layer.largest_size for layer in network.layers)
+    numbers = max(node.in_size + node.out_size for node in network.nodes)
     if numbers > MOST:
-        raise SkippedError(f"a layer has {numbers:,} numbers, the limit of the comparison is {MOST:,}")
+        raise SkippedError(f"an operation has {numbers:,} numbers, the limit of the comparison is {MOST:,}")
     images = random_images(network.input.shape)
     theirs = runtime_embeddings(imported, images)
     difference = largest_difference(embeddings(network, images), theirs)

@@ -16,14 +16,15 @@ from tinytrain.backbones.onnx.operators import OPERATIONS
 from tinytrain.backbones.onnx.quantised import BEFORE, as_int8, int8_problems
 from tinytrain.backbones.onnx.reading import Graph, read_onnx
 from tinytrain.base.errors import InputError
-from tinytrain.network.network import InputSpec, Layer, Network
+from tinytrain.network.network import InputSpec, Network
+from tinytrain.network.node import Node
 from tinytrain.network.quantisation import int8_obstacle
 from tinytrain.network.validation import check_network
 
 NAMED = 3  # problems that a message names, in the order of the graph
 SUPPORTED = (
-    "MobileNets, EfficientNet-Lite and ResNets of basic blocks are supported: export such a model, or take"
-    " one that 'tinytrain backbones' lists; docs/own-network.md has all operations"
+    "MobileNets, EfficientNet-Lite, SqueezeNets and ResNets of basic blocks are supported: export such a"
+    " model, or take one that 'tinytrain backbones' lists; docs/own-network.md has all operations"
 )
 
 
@@ -61,9 +62,10 @@ def import_onnx(
     if walk.problems:
         raise InputError("unsupported", f"{source}: {_listed(walk, graph)}; {SUPPORTED}")
     if walk.pooled is None or not walk.parts:
+        filters = sum(part.weight is not None for part in walk.parts)
         raise InputError(
             "unsupported",
-            f"{source}: {len(walk.parts)} convolutions and no pooling at the end; {SUPPORTED}",
+            f"{source}: {filters} convolutions and no pooling at the end; {SUPPORTED}",
         )
     each = (float(x) if np.ndim(x) == 0 else tuple(map(float, x)) for x in (mean, scale))
     fed = InputSpec((*hw, len(walk.gain)), InputSpec.dtype, *each)
@@ -114,18 +116,18 @@ def _listed(walk: Walk, graph: Graph) -> str:
 
 def _network(parts: list[Part], name: str, spec: InputSpec, rotated: bool) -> Network:
     blocks = block_numbers(parts)
-    names = _layer_names(parts, blocks)
-    rows = zip(parts, names, blocks, strict=True)
-    layers = tuple(_layer(part, layer_name, block) for part, layer_name, block in rows)
+    names = _names(parts, blocks)
+    nodes = tuple(_node(parts, k, names, blocks[k]) for k in range(len(parts)))
     weights, biases = [], []
     with np.errstate(over="ignore"):  # check_network reports values that are too large for float32
-        for part, layer in zip(parts, layers, strict=True):
-            weights.append(_matrix(part.weight, layer, rotated, np.float32))
-            biases.append(part.bias.astype(np.float32))
-    return Network(name, layers, tuple(weights), (None,) * len(layers), tuple(biases), spec)
+        for part, node in zip(parts, nodes, strict=True):
+            if part.weight is not None:
+                weights.append(_matrix(part.weight, node, rotated, np.float32))
+                biases.append(part.bias.astype(np.float32))
+    return Network(name, nodes, tuple(weights), (None,) * len(weights), tuple(biases), spec)
 
 
-def _matrix(weight: np.ndarray, layer: Layer, rotated: bool, dtype) -> np.ndarray:
+def _matrix(weight: np.ndarray, layer: Node, rotated: bool, dtype) -> np.ndarray:
     """A weight (out, in / groups, k, k) as a network has it."""
     weight = weight[:, :, ::-1, ::-1] if rotated else weight
     return np.ascontiguousarray(weight.transpose(2, 3, 1, 0).reshape(layer.fan_in, layer.cout), dtype)
@@ -133,7 +135,7 @@ def _matrix(weight: np.ndarray, layer: Layer, rotated: bool, dtype) -> np.ndarra
 
 def _in_int8(network: Network, walk: Walk, graph: Graph) -> Network:
     """`network` with the weights and codes of a quantised graph."""
-    walk.problems += int8_problems(walk, network.layers)
+    walk.problems += int8_problems(walk, network)
     if walk.problems:
         raise InputError("unsupported", f"{walk.source}: {_listed(walk, graph)}; {BEFORE}")
     rotated = False not in walk.turned
@@ -144,32 +146,34 @@ def _in_int8(network: Network, walk: Walk, graph: Graph) -> Network:
     return network
 
 
-def _layer(part: Part, name: str, block: int) -> Layer:
-    out_hw = tuple((side + 1) // 2 for side in part.out_hw) if part.max_pool else part.out_hw
-    in_hw = (1, 1) if part.kind == "excite" else part.reads.hw
-    relu6 = part.activation == "relu6"
-    return Layer(
-        name, part.kind, part.reads.channels, len(part.weight), part.weight.shape[2], part.stride,
-        in_hw, out_hw, relu6, block, part.adds is not None and not part.shortcut,
-        activation=None if relu6 else part.activation, shortcut=part.shortcut, max_pool=part.max_pool,
-    )  # fmt: skip
+def _node(parts: list[Part], k: int, names: list[str], block: int) -> Node:
+    part, sources = parts[k], parts[k].sources
+    in_hw = (1, 1) if part.kind == "excite" else part.reads[0].hw
+    shape = part.reads[0].channels, part.channels, part.kernel, part.stride, in_hw, part.out_hw
+    inputs = () if sources == [k - 1] else tuple(names[source] for source in sources)
+    return Node(
+        names[k], part.kind, *shape, part.activation, block, inputs, pad=part.pad, attributes=part.attributes
+    )
 
 
 def block_numbers(parts: list[Part]) -> list[int]:
-    """Block of each convolution. The stem is block 0, and a residual addition spans exactly one block.
+    """Block of each part. The stem is block 0; a block reads what the last part of the one before gives.
 
-    Otherwise a block ends with a convolution without activation, or with the pointwise convolution after its
-    depthwise one, and a dense convolution behind the first is a block of its own.
+    What is added spans exactly one block. Otherwise a block ends with a convolution without activation, or
+    with the pointwise convolution after its depthwise one, and a dense convolution behind the first is a
+    block of its own. What has no weights belongs to the block before it.
     """
-    spans = [(part.adds + 1, k) for k, part in enumerate(parts) if part.adds is not None]
+    spans = [(min(part.sources) + 1, k) for k, part in enumerate(parts) if part.added]
     starts = {1} | {first for first, _ in spans} | {last + 1 for _, last in spans}
-    inside = {k for first, last in spans for k in range(first + 1, last + 1)}
+    inside = {b for k, part in enumerate(parts) for b in range(min(part.sources) + 2, k + 1)}
+    inside |= {k for k, part in enumerate(parts) if part.weight is None}
+    starts |= {k + 1 for k in starts & inside}
     numbers, kinds = [], set()
     for k in range(len(parts)):
         before = parts[k - 1]
         ended = not before.activation or (before.kind == "pointwise" and "depthwise" in kinds)
         ended |= "conv" in (before.kind, parts[k].kind)
-        if k and (k in starts or (k not in inside and ended)):
+        if k and k not in inside and (k in starts or ended):
             numbers.append(numbers[-1] + 1)
             kinds = set()
         else:
@@ -178,14 +182,17 @@ def block_numbers(parts: list[Part]) -> list[int]:
     return numbers
 
 
-def _layer_names(parts: list[Part], blocks: list[int]) -> list[str]:
+def _names(parts: list[Part], blocks: list[int]) -> list[str]:
     """``stem``, ``block0.expand``, ``block0.depthwise``, ``block0.project``; repeated names get a number."""
     names: list[str] = []
     for k, (part, block) in enumerate(zip(parts, blocks, strict=True)):
         inside = [parts[i].kind for i in range(k) if blocks[i] == block]
         role = "project" if "depthwise" in inside else "expand"
-        role = "shortcut" if part.shortcut else role if part.kind == "pointwise" else part.kind
+        aside = part.added and part.sources[0] != k - 1
+        role = "shortcut" if aside else role if part.kind == "pointwise" else part.kind
         name = f"block{block - 1}.{role}" if k else "stem"
+        if part.kind == "max-pool":
+            name = f"{names[part.sources[0]]}.max_pool"
         again = sum(other.rstrip("0123456789") == name for other in names)
         names.append(f"{name}{again + 1}" if again else name)
     return names

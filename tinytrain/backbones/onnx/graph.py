@@ -1,6 +1,6 @@
-"""Walks through an ONNX graph and collects its convolutions and everything that is not supported.
+"""Walks through an ONNX graph and collects its operations of ours and everything that is not supported.
 
-Each tensor is described by a `Value`: the convolution that computed it, and the operations since. All
+Each tensor is described by a `Value`: the part that computed it, and the operations since. All
 problems are collected, so that one message names them all. The operations are implemented in
 `tinytrain.backbones.onnx.operators` and `tinytrain.backbones.onnx.tail`.
 """
@@ -23,8 +23,9 @@ NO_PADS = (0, 0, 0, 0)
 MAY_BE_PADDED = ("Conv", "QuantizeLinear", "DequantizeLinear")
 # Operations on (batch, rows, columns, channels); those on the image only for that.
 OF_ANY_AXES = ("Transpose", "ReduceMean", "Identity", "Dropout", "Cast")
-OF_THE_IMAGE = ("Add", "Sub", "Mul", "Div")
-IMAGE = -1  # stands for the convolution before the first
+OF_THE_IMAGE = ("Add", "Sub", "Mul", "Div", "Reshape")
+SUMS = ("conv", "pointwise")  # to which something may be added
+IMAGE = -1  # stands for the part before the first
 # Name of a value in messages, by stage.
 DESCRIBED = {
     "picture": "the image",
@@ -32,6 +33,7 @@ DESCRIBED = {
     "active": "an activation",
     "sum": "a residual addition",
     "largest": "a MaxPool",
+    "joined": "a Concat",
     "squeezed": "a pooling whose result scales channels",
     "factors": "a HardSigmoid",
     "scaled": "a Mul that scales channels",
@@ -41,8 +43,9 @@ DESCRIBED = {
 }
 
 
+READ = ("picture", "linear", "active", "sum", "largest", "joined", "squeezed", "scaled")  # what a Conv reads
 CHANNELS_FIRST = "export the model with channels first, with tf2onnx by --inputs-as-nchw"
-BRANCH = "the graph branches here; supported is one chain with residual additions"
+BRANCH = "the graph branches here, and its branches do not meet before the pooling"
 
 
 class UnknownError(Exception):
@@ -51,10 +54,11 @@ class UnknownError(Exception):
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor (batch, channels, *hw): the result of convolution `part` after the operations of `stage`.
+    """A tensor (batch, channels, *hw): the result of part `part` after the operations of `stage`.
 
-    "linear": none; "active"; "sum": the input of a block was added; "largest": max pooling; "squeezed":
-    means, from which a squeeze-and-excitation gets its "factors"; "scaled" by them; "pooling" and "pooled":
+    "linear": none; "active"; "sum": something was added; "largest" and "joined": the results of max pooling
+    and of concatenation; "squeezed": means, from which a squeeze-and-excitation gets its "factors"; "scaled"
+    by them; "pooling" and "pooled":
     `axes` names the remaining axes by letters, 1 for an axis of size 1; "tail": any operation after the
     pooling. `pads` (top, left, bottom, right) are zeros around it. `axes` may be "nhwc" before the pooling.
     """
@@ -69,32 +73,48 @@ class Value:
 
 @dataclass(eq=False)
 class Part:
-    """A convolution of a kind of `Layer`, with the operations that follow it.
+    """An operation of ours, `kind`, with the `activation` that follows it.
 
-    `weight` is (out, in / groups, k, k) and `bias` (out,), float64. `reads` is its input. `adds` is the index
-    of the convolution whose result is added to its result, or None. A `shortcut` reads the input of its
-    block instead, and the result of the convolution before it is added.
+    A convolution has a `weight` (out, in / groups, *kernel) and a `bias` (out,), float64. `reads` are its
+    inputs. `pad` is None for the usual one, which an image may need to be turned for.
     """
 
     kind: str
-    weight: np.ndarray
-    bias: np.ndarray
-    stride: int
-    reads: Value
+    reads: tuple[Value, ...]
     out_hw: tuple[int, int]
+    weight: np.ndarray | None = None
+    bias: np.ndarray | None = None
+    kernel: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
+    pad: tuple[int, int] | None = None
     activation: str | None = None
-    adds: int | None = None
-    shortcut: bool = False
-    max_pool: bool = False
+    attributes: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def added(self) -> Value | None:
+        """What is added to the result of a convolution."""
+        return self.reads[1] if self.kind in SUMS and len(self.reads) > 1 else None
+
+    @property
+    def sources(self) -> list[int]:
+        """The parts whose results it reads."""
+        return [value.part for value in self.reads]
+
+    @property
+    def channels(self) -> int:
+        if self.weight is not None:
+            return len(self.weight)
+        return sum(value.channels for value in self.reads)
 
 
 class Walk:
     """A graph followed from its image of `hw` (height, width).
 
-    Afterwards `parts` are its convolutions, `problems` the unsupported nodes as (node, reason), `pooled` the
-    name of the embedding or None, and `dropped` the nodes of the classifier. `turned` holds whether the
-    padding is ours if the image is upright (False) or rotated by 180 degrees (True), or both. What the graph
-    does to the values of the image first is times `gain`, then plus `offset`, both (channels,) float64.
+    Afterwards `parts` are its operations of ours, `problems` the unsupported nodes as (node, reason),
+    `pooled` the name of the embedding or None, and `dropped` the nodes of the classifier. `turned` holds
+    whether the padding is ours if the image is upright (False) or turned by 180 degrees (True), or both. What
+    the graph does to the values of the image first is times `gain`, then plus `offset`, both (channels,)
+    float64.
     `operations` maps the name of an operation to its function (walk, node) -> Value, or None where no image
     comes out.
 
@@ -111,7 +131,7 @@ class Walk:
             for name in node.inputs if node.op != "Shape" else ():
                 self.readers[name] = self.readers.get(name, 0) + 1
         self.parts: list[Part] = []
-        self.convolutions: list[Node] = []  # those of the parts
+        self.made_by: list[Node] = []  # the node of each part
         # Of quantised models: codes of tensors, codes of values by (part, stage), dequantised constants.
         self.codes_of: dict[str, Codes] = {}
         self.noted: dict[tuple[int, str], Codes] = {}
@@ -157,12 +177,12 @@ class Walk:
             raise UnsupportedError(f"input {position} is not computed from the image")
         raise UnknownError
 
-    def newest(self, node: Node, position: int = 0, stages: tuple[str, ...] = ("linear",)) -> Value:
-        """The input that `node` changes: result of the last convolution, in one of `stages`, read once."""
+    def changing(self, node: Node, position: int = 0, stages: tuple[str, ...] = ("linear",)) -> Value:
+        """The input that `node` changes: a result in one of `stages`, read once."""
         value = self.value(node, position)
         if value.stage not in stages:
             raise UnsupportedError(f"it follows {DESCRIBED[value.stage]}")
-        if value.part != len(self.parts) - 1 or self.readers[node.inputs[position]] > 1:
+        if self.readers[node.inputs[position]] > 1:
             raise UnsupportedError("the graph branches before it")
         return value
 
@@ -177,26 +197,35 @@ class Walk:
         value = self.values.get(node.inputs[0]) if node.inputs else None
         return value is not None and value.stage in ("pooled", "tail")
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the last convolution is a shortcut whose sum is still missing."""
-        return bool(self.parts) and self.parts[-1].shortcut and self.parts[-1].adds is None
+    def add(self, node: Node, part: Part, stage: str) -> Value:
+        """Take `part`, of `node`, in; its result."""
+        self.parts.append(part)
+        self.made_by.append(node)
+        self.refuse_large()
+        return Value(len(self.parts) - 1, stage, part.channels, part.out_hw)
 
-    def fit_padding(self, wanted: int, window: tuple[int, int], pads: list[int], hw: tuple[int, int]) -> None:
-        """Note how the image must lie so that a `window` (size, stride) lies as if padded by `wanted`.
+    def fit_padding(
+        self, wanted: tuple[int, int], size, stride, pads: list[int], hw: tuple[int, int]
+    ) -> None:
+        """Note how the image must lie so that a window of `size` and `stride` lies as if padded by `wanted`.
 
-        `pads` are (top, left, bottom, right). Raises UnsupportedError if there is no way.
+        These are for rows and columns, `pads` (top, left, bottom, right). Raises UnsupportedError if there is
+        no way.
         """
-        size, stride = window
-        fits = {False, True}
-        for side, before, after in zip(hw, pads[:2], pads[2:], strict=True):
-            count = (side + 2 * wanted - size) // stride + 1
-            reached = (count - 1) * stride + size - side - before  # zeros that are read behind the image
-            fits &= {turned for turned, zeros in ((False, before), (True, reached)) if zeros == wanted}
-            if (side + before + after - size) // stride + 1 != count:
+        fits, shapes = {False, True}, zip(hw, wanted, size, stride, pads[:2], pads[2:], strict=True)
+        for side, zeros, long, step, before, after in shapes:
+            count = (side + 2 * zeros - long) // step + 1
+            reached = (count - 1) * step + long - side - before  # zeros that are read behind the image
+            fits &= {turned for turned, found in ((False, before), (True, reached)) if found == zeros}
+            if (side + before + after - long) // step + 1 != count:
                 fits = set()
         if not fits:
-            raise UnsupportedError(f"padding {pads}, not {wanted} on every side")
+            around = wanted[0] if wanted[0] == wanted[1] else list(wanted)
+            raise UnsupportedError(f"padding {pads}, not {around} on every side")
+        self.turn(fits, pads)
+
+    def turn(self, fits: set[bool], pads: list[int]) -> None:
+        """The image lies upright (False) or turned (True), as `fits` says, for a node with `pads`."""
         if not fits & self.turned:
             raise UnsupportedError(f"padding {pads} here, and elsewhere more zeros on the opposite sides")
         self.turned &= fits
@@ -223,7 +252,7 @@ class Walk:
         if (numbers := max(self.read, self.scaled)) > MAX_NUMBERS:
             what = f"weights of at least {numbers:,} numbers, the limit is {MAX_NUMBERS:,}"
         elif len(self.parts) > MAX_LAYERS:
-            what = f"{len(self.parts):,} convolutions, the limit is {MAX_LAYERS:,}"
+            what = f"{len(self.parts):,} operations, the limit is {MAX_LAYERS:,}"
         else:
             return
         raise InputError(

@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 from tinytrain.backbones.onnx.activations import ACTIVATIONS
-from tinytrain.backbones.onnx.graph import BRANCH, DESCRIBED, IMAGE, NO_PADS, Part, Value, Walk
+from tinytrain.backbones.onnx.graph import BRANCH, DESCRIBED, IMAGE, NO_PADS, READ, SUMS, Part, Value, Walk
+from tinytrain.backbones.onnx.pooling import fitted, max_pool
 from tinytrain.backbones.onnx.quantised import OPERATIONS as QUANTISED
 from tinytrain.backbones.onnx.reading import FLOAT, FLOAT16, Node, UnsupportedError
 from tinytrain.backbones.onnx.tail import TAIL, tail
 
 DEPTHWISE_KERNELS = (3, 5, 7)
 DENSE_KERNELS = (1, 3, 5, 7)
-READ = ("picture", "linear", "active", "sum", "largest", "squeezed", "scaled")  # what a Conv may read
 
 
 def convolution(walk: Walk, node: Node) -> Value:
@@ -26,48 +26,26 @@ def convolution(walk: Walk, node: Node) -> Value:
     value = walk.value(node)
     if value.stage not in READ:
         raise UnsupportedError(f"it follows {DESCRIBED[value.stage]}")
-    branches = value.part != len(walk.parts) - 1
-    if (branches and not _may_be_shortcut(walk, value, groups)) or walk.pooled is not None:
-        raise UnsupportedError(BRANCH)
-    if not branches and walk.is_open:
+    if walk.pooled is not None or (value.part == IMAGE and walk.parts):
         raise UnsupportedError(BRANCH)
     if value.channels != weight.shape[1] * groups:
         raise UnsupportedError(
             f"it takes {weight.shape[1] * groups} channels, but its input has {value.channels}"
         )
-    kind = _kind(walk, value, weight.shape, stride, groups)
-    if kind in ("squeeze", "excite"):
-        out_hw = (1, 1)
-    else:
-        _check_padding(walk, node, weight.shape[2], stride, value)
-        out_hw = tuple((side - 1) // stride + 1 for side in value.hw)
-    reads = replace(value, pads=NO_PADS)
-    walk.parts.append(Part(kind, weight, bias, stride, reads, out_hw, shortcut=branches))
-    walk.convolutions.append(node)
-    walk.refuse_large()
-    return Value(len(walk.parts) - 1, "linear", len(weight), out_hw)
-
-
-def _may_be_shortcut(walk: Walk, value: Value, groups: int) -> bool:
-    """Whether a convolution of an older `value` can end a block: it must be the input of that block."""
-    first = value.part + 1
-    return (
-        value.part != IMAGE
-        and groups == 1
-        and not walk.is_open
-        and walk.parts[-1].activation is None
-        and walk.parts[first].reads == replace(value, pads=NO_PADS)
-        and all(part.adds is None for part in walk.parts[first:])
-    )
+    kind, kernel = _kind(walk, value, weight.shape, stride, groups), weight.shape[2:]
+    part = Part(kind, (replace(value, pads=NO_PADS),), (1, 1), weight, bias, kernel, (stride, stride))
+    if kind not in ("squeeze", "excite"):
+        part.pad, part.out_hw = _padding(walk, node, part, value)
+    return walk.add(node, part, "linear")
 
 
 def _filters(walk: Walk, node: Node) -> tuple[np.ndarray, np.ndarray, int, int]:
     """(weight, bias, stride, groups), which do not depend on the input."""
     weight = walk.constant(node, 1, None, "weight")
-    if weight.ndim != 4 or 0 in weight.shape or weight.shape[2] != weight.shape[3]:
-        raise UnsupportedError(f"its weight has shape {weight.shape}, not (out, in, k, k)")
-    square, groups = [weight.shape[2]] * 2, node.get("group", 1)
-    if node.get("kernel_shape", square, 2) != square:
+    if weight.ndim != 4 or 0 in weight.shape:
+        raise UnsupportedError(f"its weight has shape {weight.shape}, not (out, in, rows, columns)")
+    sides, groups = list(weight.shape[2:]), node.get("group", 1)
+    if node.get("kernel_shape", sides, 2) != sides:
         raise UnsupportedError("its kernel_shape is not the shape of its weight")
     strides = node.get("strides", [1, 1], 2)
     if strides not in ([1, 1], [2, 2]):
@@ -83,28 +61,29 @@ def _filters(walk: Walk, node: Node) -> tuple[np.ndarray, np.ndarray, int, int]:
 
 
 def _kind(walk: Walk, value: Value, shape: tuple[int, ...], stride: int, groups: int) -> str:
-    """The kind of layer for a convolution of `value` by a weight of `shape`."""
-    kernel = shape[2]
+    """The operation for a convolution of `value` by a weight of `shape`."""
+    kernel = shape[2:]
+    named = kernel[0] if kernel[0] == kernel[1] else f"{kernel[0]} x {kernel[1]}"
     if value.part == IMAGE:
-        if groups != 1 or kernel not in DENSE_KERNELS:
+        if groups != 1 or not set(kernel) <= set(DENSE_KERNELS):
             raise UnsupportedError(f"the first one must be dense with a kernel of {DENSE_KERNELS}")
         return "conv"
-    before = walk.parts[-1]
-    if value.stage == "squeezed" or (before.kind == "squeeze" and value.part == len(walk.parts) - 1):
-        if (kernel, stride, groups) != (1, 1, 1):
+    if value.stage == "squeezed" or walk.parts[value.part].kind == "squeeze":
+        if (kernel, stride, groups) != ((1, 1), 1, 1):
             raise UnsupportedError("in a squeeze-and-excitation only dense kernels of 1 are supported")
         return "squeeze" if value.stage == "squeezed" else "excite"
     if groups > 1:
-        if kernel not in DEPTHWISE_KERNELS:
-            raise UnsupportedError(f"depthwise with kernel {kernel}, not one of {DEPTHWISE_KERNELS}")
+        if kernel[0] != kernel[1] or kernel[0] not in DEPTHWISE_KERNELS:
+            raise UnsupportedError(f"depthwise with kernel {named}, not one of {DEPTHWISE_KERNELS}")
         return "depthwise"
-    if kernel not in DENSE_KERNELS:
-        raise UnsupportedError(f"dense with kernel {kernel}, not one of {DENSE_KERNELS}")
-    return "pointwise" if (kernel, stride) == (1, 1) else "conv"
+    if not set(kernel) <= set(DENSE_KERNELS):
+        raise UnsupportedError(f"dense with kernel {named}, not one of {DENSE_KERNELS}")
+    return "pointwise" if (kernel, stride) == ((1, 1), 1) else "conv"
 
 
-def _check_padding(walk: Walk, node: Node, kernel: int, stride: int, value: Value) -> None:
-    """Raise UnsupportedError unless filters lie as those of our layers, padded by (kernel - 1) // 2."""
+def _padding(walk: Walk, node: Node, part: Part, value: Value) -> tuple:
+    """(padding, or None for the usual one, (kernel - 1) // 2; rows and columns of the result)."""
+    kernel, stride = part.kernel, part.stride
     rule = node.get("auto_pad", "NOTSET")
     if rule not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
         raise UnsupportedError(f"auto_pad {rule[:20]}")
@@ -113,10 +92,11 @@ def _check_padding(walk: Walk, node: Node, kernel: int, stride: int, value: Valu
     if rule.startswith("SAME"):
         if any(value.pads):
             raise UnsupportedError("it pads, and follows a Pad")
-        totals = [max(0, (side - 1) // stride * stride + kernel - side) for side in value.hw]
+        sides = zip(value.hw, kernel, stride, strict=True)
+        totals = [max(0, (side - 1) // step * step + size - side) for side, size, step in sides]
         short, long = [total // 2 for total in totals], [total - total // 2 for total in totals]
         pads = short + long if rule == "SAME_UPPER" else long + short
-    walk.fit_padding((kernel - 1) // 2, (kernel, stride), pads, value.hw)
+    return fitted(walk, kernel, stride, pads, value.hw, lacks_end=False, other=part.kind == "conv")
 
 
 def pad(walk: Walk, node: Node) -> Value:
@@ -150,7 +130,7 @@ def batch_norm(walk: Walk, node: Node) -> Value:
         raise UnsupportedError("it is in training mode")
     if walk.in_tail(node):
         return tail(walk, node)
-    value, epsilon = walk.newest(node), node.get("epsilon", 1e-5)
+    value, epsilon = walk.changing(node), node.get("epsilon", 1e-5)
     if (value.part, value.stage) in walk.noted:
         raise UnsupportedError("it follows quantised values; fold it into its Conv before quantising")
     what = ("scale", "bias", "mean", "variance")
@@ -173,18 +153,19 @@ def multiply(walk: Walk, node: Node) -> Value:
     if not any(value is not None and value.stage == "factors" for value in values):
         return normalisation(walk, node)
     position = int(values[1] is not None and values[1].stage == "factors")
-    factors, squeezed = walk.newest(node, position, ("factors",)), values[1 - position]
-    wanted = walk.parts[factors.part - 1].reads
+    factors, squeezed = walk.changing(node, position, ("factors",)), values[1 - position]
+    part = walk.parts[factors.part]
+    (wanted,) = walk.parts[part.reads[0].part].reads
     if squeezed is None or replace(wanted, stage=squeezed.stage) != squeezed:
         raise UnsupportedError("it does not scale the channels whose means were taken")
     if factors.channels != squeezed.channels:
         raise UnsupportedError(f"{factors.channels} factors for {squeezed.channels} channels")
-    walk.parts[-1].out_hw = squeezed.hw
+    part.reads, part.out_hw = (part.reads[0], squeezed), squeezed.hw
     return Value(factors.part, "scaled", squeezed.channels, squeezed.hw)
 
 
 def add(walk: Walk, node: Node) -> Value:
-    """The residual addition of a block, or the bias of a classifier."""
+    """Something added to the result of a convolution, or the bias of a classifier."""
     values = [None if name in walk.constants else walk.value(node, k) for k, name in enumerate(node.inputs)]
     if any(value is not None and value.stage in ("pooled", "tail") for value in values):
         return tail(walk, node)
@@ -193,25 +174,24 @@ def add(walk: Walk, node: Node) -> Value:
     if len(values) != 2 or None in values:
         raise UnsupportedError("it adds a constant")
     position = int(values[1].part > values[0].part)
-    newer, older = walk.newest(node, position), values[1 - position]
+    newer, older = walk.changing(node, position), values[1 - position]
     part = walk.parts[newer.part]
-    if part.shortcut:
-        if (
-            older.part != newer.part - 1
-            or older.stage != "linear"
-            or walk.readers[node.inputs[1 - position]] > 1
-        ):
-            raise UnsupportedError("it does not add a shortcut to the block's last convolution")
-    elif newer.part == older.part or older.part == IMAGE or part.kind not in ("conv", "pointwise"):
-        raise UnsupportedError("it does not add the input of a block to the block's last convolution")
-    else:
-        last_sum = max((k for k, p in enumerate(walk.parts) if p.adds is not None), default=0)
-        if older.part < last_sum or walk.parts[older.part + 1].reads != older:
-            raise UnsupportedError("it spans another addition, or starts inside a block")
+    if newer.part == older.part or older.stage not in READ[1:] or part.kind not in SUMS:
+        raise UnsupportedError("it does not add an earlier result to a dense or pointwise convolution")
     if (older.channels, older.hw) != (newer.channels, newer.hw):
         raise UnsupportedError(f"{older.channels} x {older.hw} added to {newer.channels} x {newer.hw}")
-    part.adds = part.reads.part if part.shortcut else older.part
+    part.reads += (older,)
     return Value(newer.part, "sum", newer.channels, newer.hw)
+
+
+def concat(walk: Walk, node: Node) -> Value:
+    """Channels of several results, one after another."""
+    values = [walk.value(node, k) for k in range(len(node.inputs))]
+    if len(values) < 2 or any(value.stage not in READ[1:] for value in values):
+        raise UnsupportedError("only results of convolutions, poolings and concatenations can be joined")
+    if node.get("axis", 1) not in (1, -3) or len({value.hw for value in values}) > 1:
+        raise UnsupportedError("only channels of feature maps of one size can be joined")
+    return walk.add(node, Part("concat", tuple(values), values[0].hw), "joined")
 
 
 def normalisation(walk: Walk, node: Node) -> Value:
@@ -219,7 +199,7 @@ def normalisation(walk: Walk, node: Node) -> Value:
     if len(node.inputs) != 2:
         raise UnsupportedError(f"it has {len(node.inputs)} inputs, not 2")
     position = int(node.op in ("Add", "Mul") and node.inputs[0] in walk.constants)
-    value = walk.newest(node, position, ("picture",))
+    value = walk.changing(node, position, ("picture",))
     array = walk.constant(node, 1 - position, None, "constant")
     wanted = (value.channels, 1, 1) if value.axes == "nchw" else (value.channels,)
     each = array.shape[-len(wanted) :] == wanted
@@ -277,8 +257,10 @@ OPERATIONS = {
     "Conv": convolution,
     "BatchNormalization": batch_norm,
     **ACTIVATIONS,
+    "MaxPool": max_pool,
     "Pad": pad,
     "Add": add,
+    "Concat": concat,
     "Mul": multiply,
     **dict.fromkeys(("Sub", "Div"), normalisation),
     "Shape": shape,

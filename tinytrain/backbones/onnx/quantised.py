@@ -14,8 +14,8 @@ import numpy as np
 from tinytrain.backbones.onnx.activations import activated
 from tinytrain.backbones.onnx.graph import Value, Walk
 from tinytrain.backbones.onnx.reading import Node, UnsupportedError
-from tinytrain.network.network import Layer, Network
-from tinytrain.network.quantisation import RELU6_TOP, Codes, Quantisation, layers_obstacle
+from tinytrain.network.network import Network
+from tinytrain.network.quantisation import RELU6_TOP, Codes, Quantisation, node_obstacles
 
 LOWEST = -128
 TYPES = {2: np.uint8, 3: np.int8}  # by their number in ONNX
@@ -146,17 +146,17 @@ def _noted(walk: Walk, node: Node, codes: Codes) -> Value:
 # ---- the network ------------------------------------------------------------------------------------
 
 
-def int8_problems(walk: Walk, layers: tuple[Layer, ...]) -> Iterator[tuple[Node, str]]:
-    """Why the convolutions of a quantised graph are no int8 network of `layers`: node and reason."""
-    for k, (part, node) in enumerate(zip(walk.parts, walk.convolutions, strict=True)):
-        alone = replace(layers[k], name="")
-        if obstacle := layers_obstacle((alone,)):
-            yield node, f"it {obstacle.removeprefix('layer').strip()}, which does not run in int8"
+def int8_problems(walk: Walk, network: Network) -> Iterator[tuple[Node, str]]:
+    """Why the convolutions of a quantised graph are no int8 `network`: node and reason."""
+    for k, obstacle in enumerate(node_obstacles(network.nodes)):
+        part, node = walk.parts[k], walk.made_by[k]
+        if obstacle:
+            yield node, f"it {obstacle}, which does not run in int8"
         elif node.inputs[1] not in walk.stored:
             yield node, "its weight is not quantised"
         elif not np.array_equal(part.weight, walk.constants[node.inputs[1]]):
             yield node, "a BatchNormalization follows its quantised weight; fold it before quantising"
-        elif _output(walk, k) is None or (part.adds is not None and _sum(walk, k) is None):
+        elif _output(walk, k) is None or (part.added is not None and _sum(walk, k) is None):
             yield node, "its output, or the sum behind it, is not quantised"
         elif part.activation and _output(walk, k).zero != LOWEST:
             yield node, "what an activation gives has codes for numbers below 0; quantise it asymmetrically"
@@ -175,7 +175,7 @@ def as_int8(walk: Walk, network: Network, matrix) -> Network:
     ``matrix(weight, layer)`` is the weight (out, in / groups, k, k) as a `Network` has it.
     """
     weights, scales, outputs, sums = [], [], [], []
-    for k, (layer, node) in enumerate(zip(network.layers, walk.convolutions, strict=True)):
+    for k, (layer, node) in enumerate(zip(network.layers, walk.made_by, strict=True)):
         codes, scale = walk.stored[node.inputs[1]].int8(layer.cout)
         weights.append(matrix(codes, layer))
         scales.append(scale)
@@ -186,7 +186,7 @@ def as_int8(walk: Walk, network: Network, matrix) -> Network:
 
 
 def _output(walk: Walk, k: int) -> Codes | None:
-    adds = walk.parts[k].adds is not None
+    adds = walk.parts[k].added is not None
     return (None if adds else walk.noted.get((k, "active"))) or walk.noted.get((k, "linear"))
 
 

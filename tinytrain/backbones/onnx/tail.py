@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tinytrain.backbones.onnx.graph import DESCRIBED, Value, Walk
+from tinytrain.backbones.onnx.graph import DESCRIBED, READ, Value, Walk
 from tinytrain.backbones.onnx.reading import Node, UnsupportedError
 
 
@@ -41,10 +41,8 @@ def _averaged(walk: Walk, node: Node, axes: set[int], keep: bool) -> Value:
     value = walk.value(node)
     squeezed = (keep, axes, value.axes, value.stage) == (True, {2, 3}, "nchw", "active")
     if squeezed and walk.readers[node.inputs[0]] == 2:
-        if value.part != len(walk.parts) - 1:
-            raise UnsupportedError("the graph branches before it")
         return replace(value, stage="squeezed")
-    value = walk.newest(node, 0, ("linear", "active", "sum", "largest", "scaled", "pooling"))
+    value = walk.changing(node, 0, (*READ[1:], "pooling"))
     if any(value.axes[axis] not in "hw" for axis in axes):
         raise UnsupportedError(f"axes {sorted(axes)}; supported are rows and columns")
     left = [("1" if keep else "") if k in axes else letter for k, letter in enumerate(value.axes)]
@@ -57,6 +55,12 @@ def _averaged(walk: Walk, node: Node, axes: set[int], keep: bool) -> Value:
 def tail(walk: Walk, node: Node) -> Value:
     """A node after the pooling: it rearranges the embedding or belongs to the classifier."""
     stages = [walk.value(node, k).stage for k, name in enumerate(node.inputs) if name not in walk.constants]
+    value = walk.values.get(node.inputs[0]) if node.inputs else None
+    if stages[:1] == ["picture"] and node.op == "Reshape" and value.channels == 1:
+        return walk.shared(node, replace(value, axes="nchw"))  # the one channel lies in front or behind
+    if value and value.stage in READ[1:] and value.hw == (1, 1) and node.op in SHAPED[:3]:
+        walk.pooled = node.outputs[0]  # the mean of one position is that position
+        return replace(value, stage="pooled")
     for stage in stages:
         if stage not in ("pooled", "tail"):
             raise UnsupportedError(f"it follows {DESCRIBED[stage]}, not the pooling at the end")

@@ -1,7 +1,6 @@
-"""Kernel calls of dense convolutions: matrix products of patches of some output rows at a time.
+"""Kernel calls of the first layer: matrix products of patches of some output rows of an image at a time.
 
-The first layer reads pixels, which are normalised while they are unfolded. Any other one is a grouped
-convolution with one group. `emitter` is the `Emitter` of the pass.
+Pixels are normalised while they are unfolded. `emitter` is the `Emitter` of the pass.
 """
 
 from collections.abc import Iterator
@@ -14,39 +13,26 @@ from tinytrain.program.calls import View
 
 
 def forward(emitter, i: int, y: View, x: View, skip: View | None, activation: str | None) -> None:
-    if i > 0:
-        grouped_conv.forward(emitter, i, y, x.reshape(1, *x.shape), skip, activation)
-        return
     for k in range(emitter.n):
         _forward_rows(emitter, i, _image(y, k), x.rows(k, k + 1), 0, activation)
 
 
 def forward_rows(emitter, i: int, y: View, image: View, first: int) -> None:
     """y = output rows of the first layer from row `first` on, for one image, in row tiles."""
-    _forward_rows(emitter, i, y, image, first, emitter.layers[i].follows)
+    _forward_rows(emitter, i, y, image, first, emitter.nodes[i].activation)
 
 
 def _forward_rows(emitter, i: int, y: View, image: View, first: int, activation: str | None) -> None:
-    room = patches(emitter, i, emitter.layers[i].filter_hw[0])
+    room = patches(emitter, i, emitter.nodes[i].filter_hw[0])
     for a, b, part in _unfolded(emitter, i, room, image, (first, first + y.shape[0])):
         rows = y.rows(a - first, b - first).matrix
         emitter.segment.call("matmul", rows, part.matrix, emitter.weight(i))
         add_bias(emitter, i, rows, None, activation)
 
 
-def grad_input(emitter, i: int, g: View) -> View:
-    """Of any layer but the first one, whose input is an image."""
-    planes = grouped_conv.grad_input(emitter, i, g)
-    return planes.reshape(*planes.shape[1:])
-
-
 def grad_weight(emitter, i: int, gw: View, x: View, g: View) -> None:
     """The input is unfolded once more, in row tiles."""
-    if i > 0:
-        for part in grouped_conv.unfolded(emitter, i, x.reshape(1, *x.shape)):
-            add_product(emitter, gw, part.patches.matrix, part.rows_of(g))
-        return
-    height = emitter.layers[i].filter_hw[0]
+    height = emitter.nodes[i].filter_hw[0]
     room = patches(emitter, i, height)
     for k in range(emitter.n):
         gk = _image(g, k)
@@ -66,11 +52,11 @@ def _unfolded(
     emitter, i: int, room: View, image: View, rows: tuple[int, int]
 ) -> Iterator[tuple[int, int, View]]:
     """Output `rows` [first, last) in row tiles: (first, last, patches of the tile, which lie in `room`)."""
-    layer, spec, (first, last) = emitter.layers[i], emitter.network.input, rows
-    norm = [np.tile(np.array(values, np.float32), layer.kernel) for values in (spec.mean, spec.scale)]
+    layer, spec, (first, last) = emitter.nodes[i], emitter.network.input, rows
+    norm = [np.tile(np.array(values, np.float32), layer.kernel[1]) for values in (spec.mean, spec.scale)]
     for a in range(first, last, room.shape[0]):
         b = min(a + room.shape[0], last)
         part = room.rows(0, b - a)
-        whole, how = image.reshape(*spec.shape), (layer.kernel, layer.stride, a, spec.rotated)
+        whole, how = image.reshape(*spec.shape), (*layer.kernel, layer.stride[0], *layer.pad, a, spec.rotated)
         emitter.segment.call("unfold", part, whole, *how, *norm)
         yield a, b, part

@@ -4,37 +4,36 @@ Only the rows of the expanded tensor that the depthwise filter still needs are a
 value of a network, and the peak of a forward pass without this.
 """
 
-from collections.abc import Sequence
-
-from tinytrain.network.layer import Layer
-from tinytrain.program.autodiff.lite_residual import add_module
-from tinytrain.program.autodiff.ops import op_of
 from tinytrain.program.calls import View
 
-PRODUCERS = ("conv", "pointwise")  # kinds of the layer before the depthwise one
-# Kinds of the layers that are fused; other blocks are computed layer by layer.
-FUSED = {("depthwise", "pointwise"), *((kind, "depthwise", "pointwise") for kind in PRODUCERS)}
 # A block whose inner values take no more than this in float32 is computed in one row tile.
 WHOLE_BYTES = 140_000
 
 
-def is_fused(layers: Sequence[Layer], first: int, last: int) -> bool:
-    """Whether layers [first, last) can be computed by `fused_block`."""
-    some = layers[first:last]
-    return (
-        tuple(layer.kind for layer in some) in FUSED
-        and not any(layer.max_pool or layer.shortcut for layer in some)
-        and (some[0].kind != "conv" or first == 0)  # it reads the rows of an image
-    )
+def end_of_fused(emitter, first: int, last: int) -> int:
+    """End of those of nodes [first, last) that `fused_block` computes; `first` if it can compute none.
+
+    These are a depthwise layer and a pointwise one, which may add the input of the block, and before them
+    possibly a layer that is made row by row.
+    """
+    end = first + (2 if emitter.nodes[first].row.same_channels else 3)
+    if end > last:
+        return first
+    rows = all(emitter.op(i).forward_rows is not None for i in (*range(first, end - 2), end - 1))
+    filtering = emitter.nodes[end - 2].row.same_channels and emitter.op(end - 2).forward_padded is not None
+    chained = all(emitter.sources[i] == (i - 1,) for i in range(first, end - 1))
+    chained &= emitter.sources[end - 1] in ((end - 2,), (end - 2, first - 1))
+    alone = end == last or emitter.nodes[end].row.is_inner  # a module reads what the block reads
+    return end if rows and filtering and chained and alone else first
 
 
 def fused_block(emitter, x: View, first: int, last: int) -> View:
-    """Output of layers [first, last), which are one of `FUSED`, from x (1, height, width, channels).
+    """Output of nodes [first, last), as `end_of_fused` found them, from x (1, height, width, channels).
 
     The producer's rows that two row tiles share are computed once: they move to the front of the buffer.
     `emitter` is the `Emitter` of the pass.
     """
-    segment, layers, filtering = emitter.segment, emitter.layers, last - 2
+    segment, layers, filtering = emitter.segment, emitter.nodes, last - 2
     dw, out = layers[filtering], layers[last - 1]
     y = segment.activations(out.name, 1, *out.out_hw, out.cout)
     tiles = _row_tiles(emitter, first, filtering)
@@ -53,32 +52,30 @@ def fused_block(emitter, x: View, first: int, last: int) -> View:
             source = mid.rows(0, high - low)
             before = (low, high)
         part = filtered.rows(0, b - a)
-        top = low - (a * dw.stride - dw.pad)
-        op_of(emitter, filtering).forward_padded(
+        top = low - (a * dw.stride[0] - dw.pad[0])
+        emitter.op(filtering).forward_padded(
             emitter,
             filtering,
             part.reshape(1, *part.shape),
             source.reshape(1, *source.shape),
             top,
-            dw.follows,
+            dw.activation,
         )
-        skip = image.rows(a, b) if out.residual else None
+        skip = image.rows(a, b) if out.adds else None
         rows = y.reshape(*y.shape[1:]).rows(a, b)
-        op_of(emitter, last - 1).forward(emitter, last - 1, rows, part, skip, out.follows)
-    if last - 1 in emitter.modules:
-        add_module(emitter, y, x, emitter.modules[last - 1], None)
+        emitter.op(last - 1).forward(emitter, last - 1, rows, part, skip, out.activation)
     return y
 
 
 def _row_tiles(emitter, first: int, filtering: int) -> list[tuple[int, int, int, int]]:
     """(first, last) output rows and the (first, last) input rows of depthwise layer `filtering` they need."""
-    dw, itemsize = emitter.layers[filtering], emitter.segment.backend.itemsize
+    dw, itemsize = emitter.nodes[filtering], emitter.segment.backend.itemsize
     count, height = dw.out_hw[0], dw.in_hw[0]
     in_row = itemsize * dw.in_hw[1] * dw.cin if filtering > first else 0
     out_row = itemsize * dw.out_hw[1] * dw.cout
     rows, whole = count, WHOLE_BYTES * itemsize // 4 if emitter.whole_tiles else 0
     while rows > 1:
-        held = min(height, (rows - 1) * dw.stride + dw.kernel)
+        held = min(height, (rows - 1) * dw.stride[0] + dw.kernel[0])
         limit = max(whole, emitter.row_tile) if rows == count else emitter.row_tile
         if held * in_row + rows * out_row <= limit:
             break
@@ -86,9 +83,7 @@ def _row_tiles(emitter, first: int, filtering: int) -> list[tuple[int, int, int,
     tiles = []
     for a in range(0, count, rows):
         b = min(a + rows, count)
-        low = max(0, a * dw.stride - dw.pad)
-        high = min(height, (b - 1) * dw.stride - dw.pad + dw.kernel)
-        tiles.append((a, b, low, high))
+        tiles.append((a, b, *dw.rows_read(a, b)))
     return tiles
 
 
@@ -98,4 +93,4 @@ def _produce(emitter, mid: View, x: View, i: int, before: tuple[int, int], low: 
     moved = low - before[0]
     if kept and moved:
         emitter.copy(mid.rows(0, kept).flat, mid.rows(moved, moved + kept).flat)
-    op_of(emitter, i).forward_rows(emitter, i, mid.rows(kept, high - low), x, low + kept)
+    emitter.op(i).forward_rows(emitter, i, mid.rows(kept, high - low), x, low + kept)

@@ -1,5 +1,7 @@
 """Kernel calls of a grouped convolution: for each group a dense one, of a plane of its own.
 
+A dense convolution behind the first layer is one with one group.
+
 The input is `planes` (groups, n, height, width, channels / groups), so that what a filter reads of a row lies
 side by side; the output y is (n, height, width, channels), every group in its columns. Patches of some output
 rows at a time are multiplied with the weights. `emitter` is the `Emitter` of the pass.
@@ -7,8 +9,9 @@ rows at a time are multiplied with the weights. `emitter` is the `Emitter` of th
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 
-from tinytrain.program.autodiff.matrix_products import add_bias, patches
+from tinytrain.program.autodiff.matrix_products import add_bias, add_product, patches
 from tinytrain.program.autodiff.tape import Trained
 from tinytrain.program.calls import View
 
@@ -41,7 +44,7 @@ def forward(emitter, i: int, y: View, planes: View, skip: View | None, activatio
 
 def grad_input(emitter, i: int, g: View) -> View:
     """Gradient of the planes from that of the output."""
-    layer, segment = emitter.layers[i], emitter.segment
+    layer, segment = emitter.nodes[i], emitter.segment
     gx = segment.new(f"{layer.name} gradient", *planes_shape(emitter, i))
     for part in _parts(emitter, i):
         weight = emitter.weight(i, True, part.columns)
@@ -53,7 +56,7 @@ def grad_input(emitter, i: int, g: View) -> View:
 
 def grad_weight(emitter, i: int, gw: View, planes: View, g: View) -> None:
     """Through a scratch as large as gw: numpy's BLAS does not accumulate."""
-    layer, segment = emitter.layers[i], emitter.segment
+    layer, segment = emitter.nodes[i], emitter.segment
     scratch = segment.new("weight gradient scratch", *gw.shape, dtype=gw.dtype)
     for part in unfolded(emitter, i, planes):
         of_group, inputs = scratch.columns(*part.columns), part.patches.matrix.T
@@ -69,7 +72,7 @@ def trained_input(emitter, i: int, x: View, trained: Trained) -> View:
 
 def planes_shape(emitter, i: int) -> tuple[int, ...]:
     """Shape of the input of grouped convolution i."""
-    layer = emitter.layers[i]
+    layer = emitter.nodes[i]
     return layer.groups, emitter.n, *layer.in_hw, layer.cin // layer.groups
 
 
@@ -80,7 +83,7 @@ def plane(planes: View, group: int) -> View:
 
 def _parts(emitter, i: int) -> Iterator[Part]:
     """All groups of one row tile, then those of the next."""
-    layer = emitter.layers[i]
+    layer = emitter.nodes[i]
     count, writes = emitter.n * layer.filter_hw[0], layer.cout // layer.groups
     room = patches(emitter, i, count)
     for first in range(0, count, room.shape[0]):
@@ -93,7 +96,7 @@ def _parts(emitter, i: int) -> Iterator[Part]:
 def unfolded(emitter, i: int, planes: View) -> Iterator[Part]:
     """All parts, one after another, with the inputs that they read in `patches`."""
     for part in _parts(emitter, i):
-        emitter.segment.call("unfold_plane", part.patches, *_read(emitter.layers[i], part, planes))
+        emitter.segment.call("unfold_plane", part.patches, *_read(emitter.nodes[i], part, planes))
         yield part
 
 
@@ -101,4 +104,27 @@ def _read(layer, part: Part, planes: View) -> tuple:
     """For the kernels that unfold a plane or add to it: the images that `part` reads, and how."""
     lines = layer.filter_hw[0]
     images = plane(planes, part.group).rows(part.first // lines, -(-part.last // lines))
-    return images, layer.kernel, layer.stride, part.first % lines, lines
+    return images, *layer.kernel, layer.stride[0], *layer.pad, part.first % lines, lines
+
+
+def _of_one_group(emitter, i: int, y: View, x: View, skip: View | None, activation: str | None) -> None:
+    forward(emitter, i, y, x.reshape(1, *x.shape), skip, activation)
+
+
+def _grad_input_of_one(emitter, i: int, g: View) -> View:
+    planes = grad_input(emitter, i, g)
+    return planes.reshape(*planes.shape[1:])
+
+
+def _grad_weight_of_one(emitter, i: int, gw: View, x: View, g: View) -> None:
+    """The input is unfolded once more, in row tiles."""
+    for part in unfolded(emitter, i, x.reshape(1, *x.shape)):
+        add_product(emitter, gw, part.patches.matrix, part.rows_of(g))
+
+
+DENSE = SimpleNamespace(
+    forward=_of_one_group,
+    grad_input=_grad_input_of_one,
+    grad_weight=_grad_weight_of_one,
+    trained_input=trained_input,
+)

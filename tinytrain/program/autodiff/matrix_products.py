@@ -9,7 +9,7 @@ SCRATCH_BYTES = 16_384
 
 def patches(emitter, i: int, count: int) -> View:
     """Memory for what convolution i reads for some of `count` output rows: (rows, width, fan_in)."""
-    layer, itemsize = emitter.layers[i], emitter.segment.backend.itemsize
+    layer, itemsize = emitter.nodes[i], emitter.segment.backend.itemsize
     width = layer.filter_hw[1]
     rows = min(count, emitter.patch_bytes // (itemsize * width * layer.fan_in))
     return emitter.segment.activations(f"{layer.name} patches", max(1, rows), width, layer.fan_in)
@@ -24,7 +24,7 @@ def add_bias(emitter, i: int, rows: View, skip: View | None, activation: str | N
         segment.call("add_bias_relu6", rows, bias)
     else:
         segment.call("add_bias", rows, bias)
-    activate(segment, activation, rows)
+    activate(emitter, i, activation, rows)
 
 
 def add_product(emitter, gw: View, x: View, g: View) -> None:
@@ -51,4 +51,4 @@ def trained_channels(emitter, i: int, x: View, columns: Columns | None) -> View:
     """Layer i's input x, or a copy of the channels in `columns` if these are not all."""
     if columns is None or columns.count == x.shape[-1]:
         return x
-    return some_channels(emitter, x, f"{emitter.layers[i].name} saved input", columns)
+    return some_channels(emitter, x, f"{emitter.nodes[i].name} saved input", columns)

@@ -1,22 +1,40 @@
-"""The table of ops: how the kernel calls of each kind of layer are emitted, forward and backward.
+"""The table of ops: how the kernel calls of each operation are emitted, forward and backward.
 
-A new kind of layer is a new file with these functions, and a row here.
+A new operation is a row here, a row of `tinytrain.network.node.OPS` and, as a rule, kernels.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from tinytrain.program.autodiff import dense_conv, depthwise, grouped_conv, pointwise, squeeze
-from tinytrain.program.autodiff.matrix_products import some_channels
+from tinytrain.program.autodiff import (
+    concat,
+    convolution,
+    dense_conv,
+    depthwise,
+    grouped_conv,
+    lite_residual,
+    max_pool,
+    pointwise,
+    squeeze,
+)
 from tinytrain.program.autodiff.tape import Trained
-from tinytrain.program.calls import Columns, View
+from tinytrain.program.calls import View
+
+Found = list[tuple[int, "View | Callable[[View], None]"]]
 
 
 @dataclass(frozen=True)
 class Op:
-    """Functions that emit calls for layer i of one kind; the first argument is the `Emitter` of the pass.
+    """Functions that emit calls for node i of a graph; the first argument is the `Emitter` of the pass.
 
-    x and y are the layer's input and output, g is the gradient of its convolution's output.
+    - `apply(emitter, i, inputs, tape)`: a view of what the node makes of views of its inputs. With a tape it
+      notes there what its gradients need.
+    - `gradients(emitter, i, g, tape, hook)`: from the gradient g of its output, which it may overwrite, those
+      of the inputs that need one: (number of the node that gave the input, view with the gradient, or a
+      function that adds it to a view). Adds to the gradients of what is trained of the node.
+
+    A convolution has its own parts, which `convolution` makes these two of. x and y are its input and output,
+    g is the gradient of what the convolution itself gives.
 
     - `forward(emitter, i, y, x, skip, activation)`: y = output from x with its bias. `skip` is what is added
       then, `activation` what follows that; both may be None.
@@ -25,49 +43,43 @@ class Op:
       returns and the trained channels of g.
     - `trained_input(emitter, i, x, trained)`: what `grad_weight` reads of x: x itself or a copy of a part.
 
-    For blocks that are computed in row tiles (see `fused_block`):
+    If it is computed in row tiles (see `fused_block` and `streamed`), one of these:
 
-    - `forward_rows(emitter, i, y, image, first)`: y = output rows from `first` on, of a layer that begins its
-      block, for one image.
-    - `forward_padded(emitter, i, y, x, top, activation)`: y = output rows of a depthwise layer; `top` rows of
-      zeros lie above the input rows x that they read.
+    - `forward_rows(emitter, i, y, image, first)`: y = output rows from `first` on, for one image; row k is
+      made of row k of the input, or of an image.
+    - `forward_padded(emitter, i, y, x, top, activation)`: y = output rows, each made of some rows of the
+      input; `top` rows of zeros lie above the input rows x that they read.
     """
 
-    forward: Callable[..., None]
-    grad_input: Callable[..., View]
-    grad_weight: Callable[..., None]
-    trained_input: Callable[[object, int, View, Trained], View]
+    apply: Callable[..., View]
+    gradients: Callable[..., Found]
+    forward: Callable[..., None] | None = None
+    grad_input: Callable[..., View] | None = None
+    grad_weight: Callable[..., None] | None = None
+    trained_input: Callable[[object, int, View, Trained], View] | None = None
     forward_rows: Callable[..., None] | None = None
     forward_padded: Callable[..., None] | None = None
 
 
+def row(*modules, **functions) -> Op:
+    """The row with the functions of the first of `modules` that has them."""
+    named = {
+        f.name: next((getattr(m, f.name) for m in modules if hasattr(m, f.name)), None) for f in fields(Op)
+    }
+    return Op(**named | functions)
+
+
+IMAGE = "image"  # a dense convolution that reads the image
 OPS: dict[str, Op] = {
-    kind: Op(**{field.name: getattr(module, field.name, None) for field in fields(Op)})
-    for kind, module in {
-        "conv": dense_conv,
-        "depthwise": depthwise,
-        "excite": pointwise,
-        "grouped": grouped_conv,
-        "pointwise": pointwise,
-        "squeeze": squeeze,
-    }.items()
+    IMAGE: row(dense_conv, convolution),
+    "concat": row(concat),
+    "conv": row(grouped_conv.DENSE, convolution),
+    "depthwise": row(depthwise, convolution),
+    "excite": row(squeeze.EXCITE, pointwise, forward_rows=None),
+    "grouped": row(grouped_conv, convolution),
+    "halve": row(lite_residual.HALVE),
+    "max-pool": row(max_pool),
+    "pointwise": row(pointwise, convolution),
+    "squeeze": row(squeeze, convolution),
+    "widen": row(lite_residual.WIDEN),
 }
-
-
-def op_of(emitter, i: int) -> Op:
-    """The op of layer i."""
-    return emitter.ops[emitter.layers[i].kind]
-
-
-def parameter_gradients(emitter, i: int, g: View, trained: Trained, x: View | None) -> None:
-    """Add to the gradients of layer i, from its input x and its convolution's output gradient g."""
-    op, segment = op_of(emitter, i), emitter.segment
-    if trained.bias is not None:
-        segment.call("add_column_sums", trained.bias, g.matrix)
-    if trained.weight is None:
-        return
-    x = op.trained_input(emitter, i, x, trained)
-    if trained.channels is not None:
-        name = f"{emitter.layers[i].name} selected gradient"
-        g = some_channels(emitter, g, name, Columns(i, trained.channels))
-    op.grad_weight(emitter, i, trained.weight, x, g)

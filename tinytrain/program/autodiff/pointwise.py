@@ -19,11 +19,11 @@ def forward(emitter, i: int, y: View, x: View, skip: View | None, activation: st
 
 def forward_rows(emitter, i: int, y: View, image: View, first: int) -> None:
     """y = output rows of layer i from row `first` on, for one image (height, width, channels)."""
-    forward(emitter, i, y, image.rows(first, first + y.shape[0]), None, emitter.layers[i].follows)
+    forward(emitter, i, y, image.rows(first, first + y.shape[0]), None, emitter.nodes[i].activation)
 
 
 def grad_input(emitter, i: int, g: View) -> View:
-    layer, segment = emitter.layers[i], emitter.segment
+    layer, segment = emitter.nodes[i], emitter.segment
     gx = segment.new(f"{layer.name} gradient", emitter.n, *layer.in_hw, layer.cin)
     rows, g = gx.matrix, g.matrix
     if emitter.fast_path and g.shape[0] <= FEW_POSITIONS and layer.n_weights >= MANY_WEIGHTS:
@@ -41,4 +41,6 @@ def grad_weight(emitter, i: int, gw: View, x: View, g: View) -> None:
 
 def trained_input(emitter, i: int, x: View, trained: Trained) -> View:
     some = trained.inputs
-    return trained_channels(emitter, i, x, None if some is None else Columns(i, some, "inputs"))
+    return trained_channels(
+        emitter, i, x, None if some is None else Columns(emitter.numbers[i], some, "inputs")
+    )

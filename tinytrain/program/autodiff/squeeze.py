@@ -1,11 +1,16 @@
-"""Kernel calls of a squeeze layer: a pointwise convolution of the mean over rows and columns.
+"""Kernel calls of squeeze and excitation.
 
-`emitter` is the `Emitter` of the pass. The layer behind it, which excites, is a pointwise convolution of one
-position; `scaled` and `scaled_grad` multiply its result with the channels of what was squeezed.
+A squeeze layer is a pointwise convolution of the mean over rows and columns. An excite layer is one of one
+position, whose results are factors of the channels of its second input.
+
+`emitter` is the `Emitter` of the pass.
 """
 
-from tinytrain.program.autodiff import pointwise
-from tinytrain.program.autodiff.tape import Trained
+from collections.abc import Callable
+from types import SimpleNamespace
+
+from tinytrain.program.autodiff import convolution, pointwise
+from tinytrain.program.autodiff.tape import Tape, Trained
 from tinytrain.program.calls import View
 
 
@@ -14,7 +19,7 @@ def forward(emitter, i: int, y: View, x: View, skip: View | None, activation: st
 
 
 def grad_input(emitter, i: int, g: View) -> View:
-    layer, segment = emitter.layers[i], emitter.segment
+    layer, segment = emitter.nodes[i], emitter.segment
     mean = segment.new(f"{layer.name} mean gradient", emitter.n, layer.cin)
     gx = segment.new(f"{layer.name} gradient", emitter.n, *layer.in_hw, layer.cin)
     segment.call("matmul", mean, g.matrix, emitter.weight(i, transposed=True), part="grad_input")
@@ -30,20 +35,34 @@ def trained_input(emitter, i: int, x: View, trained: Trained) -> View:
     return x if x.shape[1:3] == (1, 1) else _mean(emitter, i, x)
 
 
-def scaled(emitter, y: View, x: View, factors: View) -> None:
-    """y = x times `factors` (n, 1, 1, channels); y may be x."""
-    emitter.segment.call("scale_channels", _positions(y), _positions(x), factors.matrix)
+def _excite(emitter, i: int, inputs: list[View], tape: Tape | None) -> View:
+    x, squeezed = inputs
+    factors = convolution.apply(emitter, i, [x], tape)
+    y = emitter.segment.activations(f"{emitter.nodes[i].name} scaled", *squeezed.shape)
+    emitter.segment.call("scale_channels", _positions(y), _positions(squeezed), factors.matrix)
+    if tape is not None and i in emitter.reached(tape):
+        tape.scaled[i] = squeezed, factors
+    return y
 
 
-def scaled_grad(emitter, i: int, g: View, x: View) -> View:
-    """Gradient of the factors (n, 1, 1, channels) that excite layer i gives for x."""
-    found = emitter.segment.new(f"{emitter.layers[i].name} output gradient", emitter.n, 1, 1, x.shape[-1])
-    emitter.segment.call("scale_channels_grad", found.matrix, _positions(g), _positions(x))
-    return found
+def _excite_gradients(emitter, i: int, g: View, tape: Tape, hook: Callable | None) -> list:
+    segment, source = emitter.segment, emitter.sources[i][1]
+    squeezed, factors = tape.scaled[i]
+    name, found = f"{emitter.nodes[i].name} output gradient", []
+    of_factors = segment.new(name, emitter.n, 1, 1, squeezed.shape[-1])
+    segment.call("scale_channels_grad", of_factors.matrix, _positions(g), _positions(squeezed))
+    if source in emitter.reached(tape):
+        segment.call("scale_channels", _positions(g), _positions(g), factors.matrix)
+        found.append((source, g))
+    g = emitter.before_activation(i, of_factors, tape, False)
+    return found + convolution.of_result(emitter, i, g, tape, hook)
+
+
+EXCITE = SimpleNamespace(apply=_excite, gradients=_excite_gradients)
 
 
 def _mean(emitter, i: int, x: View) -> View:
-    mean = emitter.segment.activations(f"{emitter.layers[i].name} mean", emitter.n, 1, 1, x.shape[-1])
+    mean = emitter.segment.activations(f"{emitter.nodes[i].name} mean", emitter.n, 1, 1, x.shape[-1])
     emitter.segment.call("pool", mean.matrix, _positions(x))
     return mean
 

@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from tinytrain.network.layer import Layer
-from tinytrain.program.autodiff.ops import op_of
+from tinytrain.network.node import Node, sources_of
 from tinytrain.program.calls import View
 
-KINDS = ("depthwise", "pointwise")  # beside a dense convolution of the image
-WITH_DENSE = (*KINDS, "conv")  # in int8
 STEM_ROWS = 4  # of the first layer at a time: the rows of the image that two steps share are made twice
 
 
@@ -39,89 +36,73 @@ class Step:
 
 
 class Schedule:
-    """The `steps` of layers [0, last), and for how many rows of its output each has `room`."""
+    """The `steps` of nodes [0, last), and for how many rows of its output each has `room`."""
 
-    def __init__(self, layers: tuple[Layer, ...], last: int):
-        self.layers, self.last = layers[:last], last
+    def __init__(self, nodes: tuple[Node, ...], last: int):
+        self.nodes, self.last = nodes[:last], last
+        self.sources = sources_of(self.nodes)
         self.steps: list[Step] = []
         self.base, self.top, self.room = [0] * last, [0] * last, [0] * last
-        self._need(last - 1, 0, layers[last - 1].out_hw[0])
+        self._need(last - 1, 0, nodes[last - 1].out_hw[0])
 
     @property
     def size(self) -> int:
         """Values in all buffers."""
         return sum(
-            rows * layer.out_hw[1] * layer.cout for rows, layer in zip(self.room, self.layers, strict=True)
+            rows * node.out_hw[1] * node.cout for rows, node in zip(self.room, self.nodes, strict=True)
         )
 
     def _need(self, i: int, low: int, high: int) -> None:
-        """Rows [low, high) of the output of layer i are there; those below `low` are not needed any more."""
+        """Rows [low, high) of the output of node i are there; those below `low` are not needed any more."""
         count = 1 if i else STEM_ROWS
         while (first := self.top[i]) < high:
-            self._compute(i, low, first, min(first + count, self.layers[i].out_hw[0]))
+            self._compute(i, low, first, min(first + count, self.nodes[i].out_hw[0]))
 
     def _compute(self, i: int, low: int, first: int, last: int) -> None:
-        layer = self.layers[i]
-        source = rows_read(layer, first, last)
+        source = self.nodes[i].rows_read(first, last)
         if i:
-            begins = self.layers[i - 1].block != layer.block
-            # What is added at the end of a block is needed until then.
-            oldest = self._added(i) if begins else source[0]
-            self._need(i - 1, min(source[0], oldest), source[1])
+            # What is added by a later node is needed until then.
+            self._need(i - 1, min(source[0], self._added(i - 1)), source[1])
         base = max(self.base[i], min(low, first))
         moved, self.base[i], self.top[i] = base - self.base[i], base, last
         self.room[i] = max(self.room[i], last - base)
         at = source[0] - self.base[i - 1] if i else 0
-        skip = first - self.base[self._start(i) - 1] if layer.residual else 0
+        skip = first - self.base[self.sources[i][1]] if self.nodes[i].adds else 0
         self.steps.append(Step(i, first, last, first - base, moved, source, at, skip))
 
-    def _start(self, i: int) -> int:
-        """The layer that begins the block of layer i."""
-        return next(k for k in range(self.last) if self.layers[k].block == self.layers[i].block)
-
-    def _added(self, start: int) -> int:
-        """The first row of a block's input that has not been added yet; the last one if none is added."""
-        block = (k for k in range(start, self.last) if self.layers[k].block == self.layers[start].block)
-        return min(
-            (self.top[k] for k in block if self.layers[k].residual), default=self.layers[start].in_hw[0]
-        )
+    def _added(self, i: int) -> int:
+        """The first row of node i that has not been added yet; the last one if none is added."""
+        adding = (k for k in range(i + 1, self.last) if i in self.sources[k][1:])
+        return min((self.top[k] for k in adding), default=self.nodes[i].out_hw[0])
 
 
 @lru_cache(256)
-def schedule_of(layers: tuple[Layer, ...], last: int) -> Schedule:
-    """The schedule of layers [0, last), made once: a planner asks for it with every candidate."""
-    return Schedule(layers, last)
+def schedule_of(nodes: tuple[Node, ...], last: int) -> Schedule:
+    """The schedule of nodes [0, last), made once: a planner asks for it with every candidate."""
+    return Schedule(nodes, last)
 
 
-def rows_read(layer: Layer, first: int, last: int) -> tuple[int, int]:
-    """Rows of its input that output rows [first, last) of a layer read."""
-    low = first * layer.stride - layer.pad
-    high = (last - 1) * layer.stride - layer.pad + layer.kernel
-    return max(0, low), min(layer.in_hw[0], high)
+def streamed_nodes(emitter, last: int, row_tile: int) -> int:
+    """How many of nodes [0, last) are best computed by `streamed`; 0 if the others take more bytes.
 
-
-def streamed_layers(
-    layers: tuple[Layer, ...], last: int, row_tile: int, kinds: tuple[str, ...] = KINDS
-) -> int:
-    """How many of the layers [0, last) are best computed by `streamed`; 0 if the others take more bytes.
-
-    `row_tile` is the number of values in a row tile of the others, `kinds` as in `is_streamed`.
+    `row_tile` is the number of values in a row tile of the others.
     """
-    ends = [k for k in range(2, last + 1) if k == last or layers[k].block != layers[k - 1].block]
-    usable = next((k for k in range(last) if not is_streamed(layers[k], k, kinds)), last)
-    found = {end: _peak(layers, [end, *ends], row_tile) for end in [0, *ends] if end <= usable}
+    nodes = emitter.nodes
+    ends = [k for k in range(2, last + 1) if k == last or nodes[k].block != nodes[k - 1].block]
+    usable = next((k for k in range(last) if not is_streamed(emitter, k)), last)
+    found = {end: _peak(nodes, [end, *ends], row_tile) for end in [0, *ends] if end <= usable}
     return min(found, key=found.__getitem__)
 
 
-def is_streamed(layer: Layer, i: int, kinds: tuple[str, ...] = KINDS) -> bool:
-    """Whether `streamed` can compute layer i: if it is not the first one, it is of one of the `kinds`."""
-    known = layer.kind in kinds or (i == 0 and layer.kind == "conv")
-    plain = known and not layer.max_pool and not layer.shortcut
-    # What is added to a dense convolution would have to be there for its rows.
-    return plain and (not layer.residual or (layer.block > 0 and layer.kind != "conv"))
+def is_streamed(emitter, i: int) -> bool:
+    """Whether `streamed` can compute node i: only the first one may read several rows of all channels."""
+    op, read = emitter.op(i), emitter.sources[i]
+    # What is added to rows that are made of others would have to be there for these.
+    by_rows = op.forward_rows is not None or (op.forward_padded is not None and len(read) == 1)
+    return by_rows and read[0] == i - 1 and -1 not in read[1:]
 
 
-def _peak(layers: tuple[Layer, ...], ends: list[int], row_tile: int) -> int:
+def _peak(layers: tuple[Node, ...], ends: list[int], row_tile: int) -> int:
     """About how many values there are at once if `streamed` computes the layers up to the first of `ends`.
 
     The blocks behind them, up to the other `ends`, are computed in row tiles.
@@ -138,18 +119,18 @@ def _peak(layers: tuple[Layer, ...], ends: list[int], row_tile: int) -> int:
 
 
 def streamed(emitter, x: View, last: int) -> View:
-    """Output of layers [0, last) from an image x (1, height, width, channels).
+    """Output of nodes [0, last) from an image x (1, height, width, channels).
 
     `emitter` is the `Emitter` of the pass.
     """
-    layers, segment = emitter.layers, emitter.segment
+    layers, segment = emitter.nodes, emitter.segment
     schedule = schedule_of(layers, last)
     shapes = [
-        (n, layer.out_hw[1], layer.cout) for n, layer in zip(schedule.room, schedule.layers, strict=True)
+        (n, layer.out_hw[1], layer.cout) for n, layer in zip(schedule.room, schedule.nodes, strict=True)
     ]
     rows = [
         segment.activations(f"{layer.name} rows" if n < layer.out_hw[0] else layer.name, *shape)
-        for n, layer, shape in zip(schedule.room, schedule.layers, shapes, strict=True)
+        for n, layer, shape in zip(schedule.room, schedule.nodes, shapes, strict=True)
     ]
     image = x.reshape(*layers[0].in_hw, layers[0].cin)
     for step in schedule.steps:
@@ -157,18 +138,18 @@ def streamed(emitter, x: View, last: int) -> View:
         if step.kept and step.moved:
             moved = buffer.rows(step.moved, step.moved + step.kept)
             emitter.copy(buffer.rows(0, step.kept).flat, moved.flat)
-        y, op = buffer.rows(step.kept, step.kept + count), op_of(emitter, step.layer)
+        y, op = buffer.rows(step.kept, step.kept + count), emitter.op(step.layer)
         if not step.layer:
             op.forward_rows(emitter, 0, y, image, step.first)
             continue
         layer, (low, high) = layers[step.layer], step.source
         part = rows[step.layer - 1].rows(step.at, step.at + high - low)
-        if layer.kind != "pointwise":
-            top = low - (step.first * layer.stride - layer.pad)
+        if op.forward_padded is not None:
+            top = low - (step.first * layer.stride[0] - layer.pad[0])
             batches = (view.reshape(1, *view.shape) for view in (y, part))
-            op.forward_padded(emitter, step.layer, *batches, top, layer.follows)
+            op.forward_padded(emitter, step.layer, *batches, top, layer.activation)
         else:
-            added = rows[emitter.network.block_start(step.layer) - 1] if layer.residual else None
+            added = rows[emitter.sources[step.layer][1]] if layer.adds else None
             skip = added and added.rows(step.skip, step.skip + count)
-            op.forward(emitter, step.layer, y, part, skip, layer.follows)
+            op.forward(emitter, step.layer, y, part, skip, layer.activation)
     return rows[-1].reshape(1, *rows[-1].shape)

@@ -21,13 +21,16 @@ class Trained:
 
 @dataclass
 class Tape:
-    """What a forward pass leaves for the backward pass that follows it, by layer index.
+    """What a forward pass leaves for the backward pass that follows it.
 
-    Layers from `cut` on leave what the gradient of their activation needs (`kept`), in int8 also which sums
-    are not saturated (`kept_sum`), the places of maxima
-    (`taps`), and, if they excite, the channels that they scale with the factors (`scaled`). The `trained`
-    ones leave their inputs, and those in `hooked` the output of their convolution (after the bias, before any
-    addition; what passed through ReLU or ReLU6 stands for it, as the gradient is 0 where they differ).
+    `cut`, `trained` and `hooked` name layers by their numbers in `Network.all_layers`, and so does `output`:
+    those in `hooked` leave what their convolution gives (after the bias, before any addition; what passed
+    through ReLU or ReLU6 stands for it, as the gradient is 0 where they differ).
+
+    The rest is by numbers in `Network.graph`. `reached` are the nodes of whose output a gradient is needed;
+    the emitter finds them. They leave what the gradient of their activation needs, or the places of maxima
+    (`kept`); in int8 which sums are not saturated (`kept_sum`); if they excite, the channels that they scale
+    with the factors (`scaled`); and if their weights are trained, their input (`saved_input`).
     """
 
     cut: int
@@ -35,7 +38,7 @@ class Tape:
     hooked: frozenset[int] = frozenset()
     kept: dict[int, View] = field(default_factory=dict)
     kept_sum: dict[int, View] = field(default_factory=dict)
-    taps: dict[int, View] = field(default_factory=dict)
     scaled: dict[int, tuple[View, View]] = field(default_factory=dict)
     saved_input: dict[int, View] = field(default_factory=dict)
     output: dict[int, View] = field(default_factory=dict)
+    reached: frozenset[int] | None = None

@@ -1,0 +1,101 @@
+"""Networks that are graphs: passes and gradients equal the float64 oracle, which equals differences."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases import each
+from oracle import Oracle, gradients
+from toygraphs import GRAPHS
+from toynets import everything, images_of, random_updates
+from toysegments import assert_forward_equals_oracle, assert_gradients_equal_oracle, backward_segment
+
+from tinytrain.base.errors import InputError
+from tinytrain.network.file import decode, decode_network, encode_network
+from tinytrain.network.network import Network
+from tinytrain.network.validation import check_network
+from tinytrain.plan.costs import image_macs
+
+NAMES = each("name", GRAPHS)
+
+
+@NAMES
+def test_a_pass_equals_the_oracle(name):
+    assert_forward_equals_oracle(GRAPHS[name]())
+
+
+@NAMES
+@each("key", range(4))
+def test_gradients_equal_the_oracle_and_cost_what_the_plan_says(name, key):
+    network, n = GRAPHS[name](), 1 + key % 2
+    updates = everything(network) if key == 0 else random_updates(network, key)
+    segment = assert_gradients_equal_oracle(network, updates, n)
+    assert segment.backward_macs == n * image_macs(network, updates)
+
+
+@NAMES
+def test_the_oracle_equals_finite_differences(name):
+    network = GRAPHS[name]()
+    oracle, random, size = Oracle(network), np.random.default_rng(3), 1e-7
+    pictures, labels = images_of(network.input.shape, 6), np.arange(6) % 3
+    _, want = gradients(oracle, pictures, labels, pictures[::-1], labels[::-1])
+    for i in range(len(network.layers)):
+        direction, losses = random.standard_normal(oracle.weights[i].shape), []
+        for sign in (1, -2):
+            oracle.weights[i] += sign * size * direction
+            losses.append(gradients(oracle, pictures, labels, pictures[::-1], labels[::-1])[0].mean)
+        oracle.weights[i] += size * direction
+        exact = (want.weights[i] * direction).sum()
+        assert abs((losses[0] - losses[1]) / (2 * size) - exact) < 1e-5 * max(1, abs(exact))
+
+
+@NAMES
+def test_a_layer_of_a_branch_that_is_not_trained_costs_nothing(name):
+    network = GRAPHS[name]()
+    full, *_ = backward_segment(network, everything(network))
+    for frozen, layer in enumerate(network.layers):
+        segment, *_ = backward_segment(network, tuple(u for u in everything(network) if u.layer != frozen))
+        assert full.macs("grad_weight") - segment.macs("grad_weight") == layer.macs
+
+
+@NAMES
+def test_a_graph_survives_its_file_under_a_schema_that_older_versions_refuse(name):
+    network = GRAPHS[name]()
+    data = encode_network(network)
+    tensors, metadata = decode(data)
+    again = decode_network(tensors, metadata)
+    assert metadata["schema"] == "5" and encode_network(again) == data
+    assert (again.nodes, again.digest) == (network.nodes, network.digest)
+
+
+def changed(network: Network, name: str, **changes) -> Network:
+    return replace(
+        network, nodes=tuple(replace(n, **changes) if n.name == name else n for n in network.nodes)
+    )
+
+
+@each("name, node, changes, said", [
+    ("fire", "5.concat", {"inputs": ("3.pointwise",)}, "it has 1 inputs"),
+    ("fire", "5.concat", {"inputs": ("3.pointwise", "9.concat")}, "which no layer before it is called"),
+    ("fire", "8.conv", {"inputs": ("2.pointwise",)}, "reads from before the last layer of the block before"),
+    ("fire", "3.pointwise", {"inputs": ("1.max-pool",)}, "takes 4 x .*; 1.max-pool gives 6 x"),
+    ("fire", "1.max-pool", {"block": 1}, "a block begins with a layer"),
+    ("fire", "1.max-pool", {"out_hw": (6, 6)}, "output .* must be"),
+    ("fire", "1.max-pool", {"kernel": (16, 16)}, "at most 15 rows"),
+    ("fire", "1.max-pool", {"pad": (3, 3)}, "more than padding"),
+    ("fire", "1.max-pool", {"activation": "relu"}, "max-pool has no activation"),
+    ("speech", "0.conv", {"attributes": ()}, "the numbers that leaky-relu takes"),
+    ("speech", "0.conv", {"attributes": (("slope", float("nan")), ("floor", 0.0))}, "the numbers that leaky"),
+    ("speech", "1.conv", {"stride": (1, 2)}, "one stride for rows and columns"),
+    ("speech", "1.conv", {"op": "halve"}, "is not supported; supported are conv"),
+])  # fmt: skip
+def test_a_graph_that_makes_no_sense_is_refused_for_what_is_wrong(name, node, changes, said):
+    with pytest.raises(InputError, match=said):
+        check_network(changed(GRAPHS[name](), node, **changes))
+
+
+def test_what_nobody_reads_is_refused():
+    network = GRAPHS["fire"]()
+    nodes = tuple(replace(n, inputs=n.inputs[:1] * 2) if n.op == "concat" else n for n in network.nodes)
+    with pytest.raises(InputError, match="reads one value"):
+        check_network(replace(network, nodes=nodes))

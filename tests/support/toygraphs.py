@@ -1,0 +1,84 @@
+"""Small networks that are no chains of square filters: branches, rectangles, other windows, leaky ReLU."""
+
+from dataclasses import replace
+
+from toynets import _centred, rng
+
+from tinytrain.network.network import InputSpec, Network
+from tinytrain.network.node import Node
+from tinytrain.network.validation import check_network
+
+LEAKY = {"activation": "leaky-relu", "attributes": (("slope", 0.2), ("floor", -0.4))}
+RELU = {"activation": "relu"}
+
+
+class Nodes:
+    """Nodes one after another; what they read, and so their shapes, is the one before or is named."""
+
+    def __init__(self, spec: InputSpec):
+        self.spec, self.made, self.block = spec, [], 0
+
+    def add(self, op, cout=None, kernel=1, stride=1, inputs=(), **more):
+        read = [next(n for n in self.made if n.name == name) for name in inputs] or self.made[-1:]
+        shapes = [(node.cout, node.out_hw) for node in read] or [(self.spec.shape[2], self.spec.shape[:2])]
+        cout = cout or (sum(c for c, _ in shapes) if op == "concat" else shapes[0][0])
+        node = Node(
+            f"{len(self.made)}.{op}", op, shapes[0][0], cout, kernel, stride, shapes[0][1],
+            more.pop("out_hw", shapes[0][1]), more.pop("activation", None), self.block, tuple(inputs), **more,
+        )  # fmt: skip
+        self.made.append(replace(node, out_hw=node.row.result(node, shapes)[1]))
+        return self.made[-1].name
+
+    def network(self, name: str, seed=0) -> Network:
+        r, layers = rng(name, seed), [node for node in self.made if node.is_layer]
+        weights = tuple(
+            (r.standard_normal((x.fan_in, x.cout)) * (3 / x.fan_in) ** 0.5).astype("f") for x in layers
+        )
+        biases = tuple((0.5 + 0.7 * r.standard_normal(x.cout)).astype("f") for x in layers)
+        made = Network(name, tuple(self.made), weights, (None,) * len(layers), biases, self.spec)
+        check_network(made)
+        return _centred(made)
+
+
+def fire(size=20, seed=0) -> Network:
+    """As SqueezeNet is: branches put side by side; a pool whose last window lacks its end."""
+    made = Nodes(InputSpec((size, size, 3)))
+    made.add("conv", 6, 3, 2, pad=0, **RELU)
+    made.add("max-pool", kernel=3, stride=2, pad=0, out_hw=(4, 4))
+    for cout in (5, 7):
+        made.block += 1
+        squeezed = made.add("pointwise", 4, **RELU)
+        one = made.add("pointwise", cout, **RELU)
+        three = made.add("conv", cout, 3, inputs=(squeezed,), **RELU)
+        made.add("concat", inputs=(one, three))
+    made.block += 1
+    made.add("pointwise", 9, **RELU)
+    return made.network("fire", seed)
+
+
+def speech(seed=0) -> Network:
+    """As an encoder of sound is: filters of one row or one column, leaky ReLU with a floor, narrow pools."""
+    made = Nodes(InputSpec((22, 16, 1)))
+    made.add("conv", 5, 3, pad=(0, 1), **LEAKY)
+    for window in ((2, 2), (1, 2)):
+        made.block += 1
+        made.add("conv", 6, (1, 3), **LEAKY)
+        made.add("conv", 7, (3, 1), pad=0, **LEAKY)
+        made.add("max-pool", kernel=window, stride=window, pad=0)
+    made.block += 1
+    made.add("conv", 8, (3, 1), pad=0)
+    return made.network("speech", seed)
+
+
+def many_channels(seed=0) -> Network:
+    """Six channels a position, as two sensors of three axes give; a sum beside a branch of two layers."""
+    made = Nodes(InputSpec((24, 1, 6), kind="motion"))
+    stem = made.add("conv", 8, (3, 1), **RELU)
+    made.block += 1
+    first = made.add("conv", 8, (5, 1), **RELU)
+    made.add("pointwise", 8, inputs=(first, stem), **RELU)
+    made.add("conv", 6, (3, 1), 1, **RELU)
+    return made.network("channels", seed)
+
+
+GRAPHS = {"fire": fire, "speech": speech, "channels": many_channels}

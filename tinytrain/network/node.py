@@ -1,0 +1,212 @@
+"""One operation of a network as data, and the table of what operations are."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+# Activations, each with the names of the numbers that it takes from a node's `attributes`.
+ACTIVATIONS: dict[str, tuple[str, ...]] = {
+    "relu6": (),
+    "relu": (),
+    "hard-swish": (),
+    "hard-sigmoid": (),
+    "leaky-relu": ("slope", "floor"),
+}
+Pair = tuple[int, int]
+Shape = tuple[int, Pair]  # channels, and (rows, columns)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operation: what it reads and gives, and how it is set up.
+
+    `op` is a row of `OPS`. `inputs` are names of earlier nodes whose outputs it reads; without names, that is
+    the node before, or the image. A convolution adds its second input, if there is one, to its result. Then
+    comes the `activation`, one of `ACTIVATIONS` or None. `cin` and `in_hw` are channels, rows and columns of
+    the first input, `cout` and `out_hw` those of the output. `kernel`, `stride` and `pad` are for rows and
+    columns, or one number for both; the usual `pad` is (kernel - 1) // 2.
+
+    `block` counts the blocks of the network (the stem is block 0). A block reads one value of those before
+    it: what the last node of the block before gives. `rate` is a factor of the learning rates that policies
+    give the node, which meta-training may have found. `attributes` are other numbers, by name, in order.
+    """
+
+    name: str
+    op: str
+    cin: int
+    cout: int
+    kernel: Pair
+    stride: Pair
+    in_hw: Pair
+    out_hw: Pair
+    activation: str | None
+    block: int
+    inputs: tuple[str, ...] = ()
+    rate: float = 1.0
+    pad: Pair | None = None
+    attributes: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self):
+        for name in ("kernel", "stride", "pad"):
+            if type(value := getattr(self, name)) is int:
+                object.__setattr__(self, name, (value, value))
+        if self.pad is None and is_pair(self.kernel):
+            object.__setattr__(self, "pad", tuple((side - 1) // 2 for side in self.kernel))
+
+    def numbers(self, *names: str) -> tuple[float, ...]:
+        """Those of its `attributes`."""
+        known = dict(self.attributes)
+        return tuple(known[name] for name in names)
+
+    @property
+    def row(self) -> "Op":
+        return OPS[self.op]
+
+    @property
+    def is_layer(self) -> bool:
+        """Whether it has weights and a bias."""
+        return self.row.filter_hw is not None
+
+    @property
+    def adds(self) -> bool:
+        """Whether it is a convolution to whose result something is added."""
+        return self.row.is_dense and len(self.inputs) > 1
+
+    @property
+    def filter_hw(self) -> Pair:
+        """Rows and columns of what its convolution gives; of its output if it has none."""
+        return self.row.filter_hw(self) if self.is_layer else self.out_hw
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether its filter is a square, as far over the edges as keeps the size, with one stride."""
+        (rows, columns), (down, across) = self.kernel, self.stride
+        return rows == columns and down == across and self.pad == ((rows - 1) // 2,) * 2
+
+    @property
+    def groups(self) -> int:
+        """Parts into which the input channels fall, each read by as large a part of the output channels."""
+        return self.row.groups(self)
+
+    @property
+    def fan_in(self) -> int:
+        """Rows of the weight matrix: weights per output channel."""
+        return self.kernel[0] * self.kernel[1] * self.cin // self.groups if self.is_layer else 0
+
+    @property
+    def n_weights(self) -> int:
+        return self.fan_in * self.cout
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the forward pass for one image."""
+        return self.filter_hw[0] * self.filter_hw[1] * self.n_weights
+
+    @property
+    def in_size(self) -> int:
+        """Numbers in the input of one image."""
+        return self.in_hw[0] * self.in_hw[1] * self.cin
+
+    @property
+    def out_size(self) -> int:
+        """Numbers in the output of one image."""
+        return self.out_hw[0] * self.out_hw[1] * self.cout
+
+    def rows_read(self, first: int, last: int) -> Pair:
+        """Rows [first, last) of its input that output rows [first, last) read."""
+        low = first * self.stride[0] - self.pad[0]
+        high = (last - 1) * self.stride[0] - self.pad[0] + self.kernel[0]
+        return max(0, low), min(self.in_hw[0], high)
+
+
+def is_pair(value) -> bool:
+    return type(value) is tuple and len(value) == 2 and all(type(side) is int for side in value)
+
+
+def slid(node: Node) -> Pair:
+    """Rows and columns of places where a window of the node's kernel fits in its padded input."""
+    sides = zip(node.in_hw, node.pad, node.kernel, node.stride, strict=True)
+    height, width = ((side + 2 * pad - kernel) // stride + 1 for side, pad, kernel, stride in sides)
+    return height, width
+
+
+def _point(node: Node) -> Pair:
+    return 1, 1
+
+
+def _convolved(node: Node, given: list[Shape]) -> Shape:
+    return node.cout, node.row.filter_hw(node)
+
+
+@dataclass(frozen=True)
+class Op:
+    """What an operation is, by shapes and numbers; `tinytrain.program.autodiff.ops` has its calls.
+
+    `inputs`: how many it reads, at the least and the most. `filter_hw(node)`: the size of what its
+    convolution gives, None for an operation without weights. `result(node, given)`: shape of its output, from
+    those of its inputs. `groups(node)`: as in `Node`.
+    `same_channels`: each output channel is made of the same input channel.
+
+    What can be trained of a convolution are output channels and biases; if `by_input`, also the weights of
+    some input channels alone. `is_dense`: it is a dense convolution of feature maps, whose channels
+    can stand for those of its block where they are ranked, and it may add a second input.
+    `no_int8`: why it is not written in int8; None if it is. `in_c`: whether it is written in C. `is_inner`:
+    no file has it.
+    """
+
+    filter_hw: Callable[[Node], Pair] | None
+    result: Callable[[Node, list[Shape]], Shape] = _convolved
+    inputs: Pair = (1, 1)
+    groups: Callable[[Node], int] = lambda node: 1
+    same_channels: bool = False
+    by_input: bool = False
+    is_dense: bool = False
+    no_int8: str | None = None
+    in_c: bool = False
+    is_inner: bool = False
+
+
+def _halves(node: Node) -> int:
+    return 2 if node.cin % 2 == node.cout % 2 == 0 else 1
+
+
+def _excited(node: Node, given: list[Shape]) -> Shape:
+    return given[1]
+
+
+def _pooled(node: Node, given: list[Shape]) -> Shape:
+    """Every window begins inside of the input or of the padding before it; the last may lack its end."""
+    sides = zip(slid(node), node.in_hw, node.pad, node.stride, node.out_hw, strict=True)
+    kept = (
+        out if whole <= out <= (side - 1 + pad) // step + 1 else whole
+        for whole, side, pad, step, out in sides
+    )
+    return node.cin, tuple(kept)
+
+
+def _beside(node: Node, given: list[Shape]) -> Shape:
+    sizes = {hw for _, hw in given}
+    return sum(channels for channels, _ in given), node.out_hw if sizes == {node.out_hw} else (0, 0)
+
+
+_SQUEEZED = {"no_int8": "is a squeeze or excite layer"}
+OPS: dict[str, Op] = {
+    "conv": Op(slid, inputs=(1, 2), is_dense=True, in_c=True),
+    "pointwise": Op(slid, inputs=(1, 2), by_input=True, is_dense=True, in_c=True),
+    "depthwise": Op(slid, groups=lambda node: node.cin, same_channels=True, in_c=True),
+    # A pointwise convolution of the mean over rows and columns.
+    "squeeze": Op(_point, **_SQUEEZED),
+    # One of a squeezed input, whose results are factors of the channels of the second input.
+    "excite": Op(_point, _excited, inputs=(2, 2), **_SQUEEZED),
+    "max-pool": Op(None, _pooled, no_int8="is a max pooling", same_channels=True),
+    "concat": Op(None, _beside, inputs=(2, 64), no_int8="puts channels side by side"),
+    # Of lite residual modules.
+    "halve": Op(None, is_inner=True),
+    "grouped": Op(slid, groups=_halves, is_inner=True),
+    "widen": Op(None, inputs=(2, 2), is_inner=True),
+}
+
+
+def sources_of(nodes: tuple[Node, ...]) -> tuple[tuple[int, ...], ...]:
+    """Numbers of the nodes that each of `nodes` reads; -1 is the image."""
+    at = {node.name: i for i, node in enumerate(nodes)}
+    return tuple(tuple(at[name] for name in node.inputs) or (i - 1,) for i, node in enumerate(nodes))
