@@ -6,22 +6,27 @@ import oraclemodule
 
 def activation(layer, x):
     """(what follows the convolution of `layer`, its derivative); (x, None) if nothing does."""
-    name = layer.activation
-    if name is None:
+    if layer.activation is None:
         return x, None
-    if name == "relu6":
-        return np.clip(x, 0, 6), (x > 0) & (x < 6)
-    if name == "relu":
-        return np.where(x > 0, x, 0), x > 0
-    if name == "leaky-relu":
-        slope, floor = layer.numbers("slope", "floor")
-        return np.maximum(np.where(x > 0, x, slope * x), floor), np.where(
-            x > 0, 1, slope * (slope * x > floor)
-        )
-    ramp, inside = np.clip(x / 6 + 0.5, 0, 1), abs(x) < 3
-    if name == "hard-sigmoid":
-        return ramp, inside / 6
-    return x * ramp, ramp + x * inside / 6
+    return ACTIVATIONS[layer.activation](x, **dict(layer.attributes))
+
+
+def _ramp(x):
+    return np.clip(x / 6 + 0.5, 0, 1), abs(x) < 3
+
+
+def _leaky(x, slope, floor):
+    return np.maximum(np.where(x > 0, x, slope * x), floor), np.where(x > 0, 1, slope * (slope * x > floor))
+
+
+# What an activation gives, and its derivative.
+ACTIVATIONS = {
+    "relu6": lambda x: (np.clip(x, 0, 6), (x > 0) & (x < 6)),
+    "relu": lambda x: (np.where(x > 0, x, 0), x > 0),
+    "hard-sigmoid": lambda x: (_ramp(x)[0], _ramp(x)[1] / 6),
+    "hard-swish": lambda x: (x * _ramp(x)[0], _ramp(x)[0] + x * _ramp(x)[1] / 6),
+    "leaky-relu": _leaky,
+}
 
 
 def _windows(node, x):
