@@ -67,6 +67,17 @@ def test_a_head_alone_is_for_the_layers_that_it_began_at(start):
 SIZE = NETWORK.layers[6].fan_in
 
 
+def test_heads_alone_on_the_layers_of_one_delta_add_as_if_none_was_trained(start):
+    parts = [
+        tinytrain.adapt(NETWORK, toy_episode(seed=k), BUDGET, "none+slda", force=True, start=start).delta
+        for k in (1, 2)
+    ]
+    found = tinytrain.merge(parts)
+    assert found.merged.layers == "same" and bits(apply(NETWORK, found.delta)) == bits(apply(NETWORK, start))
+    total = parts[0].head.moments + parts[1].head.moments
+    assert np.array_equal(found.delta.head.products, total.products)
+
+
 @each(
     "later",
     [

@@ -22,7 +22,7 @@ KINDS = {
     "optimizer": ("optimizer",),
     "classifier": (
         "head", "scatter matrix", "class ", "prototypes", "left out", "labels", "loss", "residual", "cosine",
-        "latest losses", "gradient of prototypes",
+        "latest losses", "gradient of prototypes", "sums", "products",
     ),
 }  # fmt: skip
 OTHER = "result and the rest"
