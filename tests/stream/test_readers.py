@@ -2,9 +2,12 @@
 
 import json
 import re
+import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from cases import each
@@ -52,7 +55,7 @@ def test_a_reader_that_hangs_keeps_nobody_waiting_and_what_it_did_not_hear_is_co
     reader.patience = 0.01
     (said,) = heard(reader, *(verdict(str(n)) for n in range(3)))
     reader.free.set()
-    assert re.fullmatch(r"reader: [23] events were not heard in the 0.01 s at the end", said)
+    assert re.fullmatch(r"reader: [23] events were not heard before the end", said)
 
 
 # ---- a command for each verdict ---------------------------------------------------------------------
@@ -95,47 +98,61 @@ def test_a_command_that_fails_is_said_once_and_run_again(tmp_path):
     assert (tmp_path / "runs").read_text().count(".") == 3
 
 
-def test_a_command_that_takes_too_long_is_ended_with_what_it_started(tmp_path, monkeypatch):
-    monkeypatch.setattr(on_verdict, "SECONDS", 0.2)
-    ended = []
+@pytest.fixture
+def begun(monkeypatch):
+    """The processes that were begun so far; with each, whether those before it had ended."""
+    found, popen = [], subprocess.Popen
 
-    class Looked(OnVerdict):
-        def hear(self, event):
-            ended.append(self._process is None or self._process.poll() is not None)
-            super().hear(event)
+    def begin(*words, **options):
+        before = [process.poll() is not None for process, _ in found]
+        found.append((popen(*words, **options), before))
+        return found[-1][0]
 
-    command = f"sh -c 'sleep 300 & echo $! >> {tmp_path}/pids; wait'"
-    said = heard(Looked(command), verdict(), verdict())
-    assert said == ["--on-verdict: took longer than 0.2 s and was ended (said once)"]
-    pids = (tmp_path / "pids").read_text().split()
-    assert ended == [True, True] and len(pids) == 2 and not any(map(alive, pids))
+    monkeypatch.setattr(on_verdict.subprocess, "Popen", begin)
+    return found
 
 
-def test_a_session_that_ends_by_an_exception_ends_the_command_and_runs_no_other(tmp_path):
-    class Slow(OnVerdict):
-        def _end(self):
-            super()._end()
-            time.sleep(0.1)  # in which another run would begin
+def test_a_command_that_takes_too_long_is_ended_with_what_it_started(monkeypatch, begun):
+    monkeypatch.setattr(on_verdict, "SECONDS", 0.3)
+    said = heard(OnVerdict("sh -c 'sleep 300 & wait'"), verdict(), verdict())
+    assert said == ["--on-verdict: took longer than 0.3 s and was ended (said once)"]
+    assert [before for _, before in begun] == [[], [True]]
+    assert have_ended(*(process.pid for process, _ in begun))
 
-    command = f"sh -c 'echo $$ >> {tmp_path}/pid; exec sleep 300'"
+
+def test_a_session_that_ends_by_an_exception_ends_the_command_and_runs_no_other(begun):
     told = []
-    with pytest.raises(KeyboardInterrupt), Readers(told.append, [Slow(command)]) as all_readers:
+    with pytest.raises(KeyboardInterrupt), Readers(told.append, [OnVerdict("sleep 300")]) as all_readers:
         all_readers(verdict())
         all_readers(verdict())
-        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-            pass
+        while not begun:
+            time.sleep(0.001)
         raise KeyboardInterrupt
-    (pid,) = (tmp_path / "pid").read_text().split()
-    assert not alive(pid)
+    ((process, _),) = begun
+    assert have_ended(process.pid) and told[2:] == [
+        Note("--on-verdict: 1 events were not heard before the end")
+    ]
 
 
-def alive(pid):
-    """Whether a process is there, and no zombie that nobody has waited for."""
-    try:
-        with open(f"/proc/{int(pid)}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
+def test_a_command_that_has_not_ended_when_its_time_at_the_end_is_over_is_ended(begun):
+    reader = OnVerdict("sleep 300")
+    reader.patience = 0.01
+    heard(reader, verdict())
+    assert all(have_ended(process.pid) for process, _ in begun)
+
+
+def have_ended(*groups):
+    """Whether the processes of these process groups end by what was sent to them already."""
+
+    def are_there():
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(FileNotFoundError, ProcessLookupError):
+                state, _, group, *_ = path.read_text().rpartition(")")[2].split()
+                if int(group) in groups and state not in "ZX":
+                    return True
         return False
+
+    return not all(are_there() and time.sleep(0.01) is None for _ in range(1000))
 
 
 @each("command", ["", "  ", "no-such-program-here --x", "'unbalanced"])

@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import time
 
 from tinytrain.base.errors import UsageError, one_line
 from tinytrain.base.events import Event
@@ -13,6 +14,8 @@ from tinytrain.stream.events import Verdict
 from tinytrain.stream.readers import Apart
 
 SECONDS = 30.0  # that one run may take
+SLICE = 0.1  # seconds between two looks whether the session is over
+LAST = 5.0  # seconds in which a command has to end that is told to
 
 
 class OnVerdict(Apart):
@@ -27,7 +30,6 @@ class OnVerdict(Apart):
 
     def __init__(self, command: str):
         super().__init__()
-        self._process: subprocess.Popen | None = None
         try:
             self._words = shlex.split(command)
         except ValueError as error:
@@ -47,26 +49,33 @@ class OnVerdict(Apart):
         facts = event.facts()
         named = {f"TINYTRAIN_{key.upper()}": "" if v is None else str(v) for key, v in facts.items()}
         try:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 self._words, stdin=subprocess.PIPE, stdout=2, env={**os.environ, **named},
                 start_new_session=True,
             )  # fmt: skip
-            self._process.communicate(json.dumps(facts).encode() + b"\n", SECONDS)
-            if self._process.returncode and not self._over:
-                self.note(f"ended with exit code {self._process.returncode} (said once)")
-        except subprocess.TimeoutExpired:
-            self._end()
-            self.note(f"took longer than {SECONDS:g} s and was ended (said once)")
         except (OSError, ValueError) as error:  # ValueError: a name holds NUL, which no variable can
             self.note(f"{one_line(error, 200)} (said once)")
+            return
+        if self._has_ended(process, json.dumps(facts).encode() + b"\n"):
+            if process.returncode:
+                self.note(f"ended with exit code {process.returncode} (said once)")
+            return
+        end_group(process)
+        process.communicate()  # closes its input
+        if not self._over:
+            self.note(f"took longer than {SECONDS:g} s and was ended (said once)")
 
-    def __exit__(self, kind, *exception) -> None:
-        if kind is not None:
-            self._over = True  # before another one is begun
-            self._end()
-        super().__exit__(kind, *exception)
-        self._end()
+    def _has_ended(self, process: subprocess.Popen, given: bytes | None) -> bool:
+        """Whether a process that is `given` its input ends in time, before the session is over."""
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end and not self._over:
+            try:
+                process.communicate(given, SLICE)
+                return True
+            except subprocess.TimeoutExpired:
+                given = None  # what is left of it is known
+        return False
 
-    def _end(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            end_group(self._process)
+    def __exit__(self, *exception) -> None:
+        super().__exit__(*exception)
+        self._thread.join(LAST)  # it ends its command

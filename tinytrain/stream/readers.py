@@ -53,7 +53,7 @@ class Apart(Reader):
         self._events: SimpleQueue[Event | None] = SimpleQueue()
         self._notes: SimpleQueue[str] = SimpleQueue()
         self._said: set[str] = set()
-        self._over = False
+        self._over, self._lost = False, 0
         self._thread = threading.Thread(target=self._hear_all, name=self.name, daemon=True)
 
     def hear(self, event: Event) -> None:
@@ -88,12 +88,15 @@ class Apart(Reader):
         self._events.put(None)
         self._thread.join(self.patience)
         self._over = True
-        if left := max(0, self._events.qsize() - 1):
-            self.note(f"{left} events were not heard in the {self.patience:g} s at the end")
+        if lost := self._lost + max(0, self._events.qsize() - 1):
+            self.note(f"{lost} events were not heard before the end")
 
     def _hear_all(self) -> None:
-        while (event := self._events.get()) is not None and not self._over:
-            self.hear(event)
+        while (event := self._events.get()) is not None:
+            if self._over:
+                self._lost += 1
+            else:
+                self.hear(event)
 
 
 class Readers:
