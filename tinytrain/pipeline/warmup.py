@@ -37,7 +37,7 @@ def warm_up() -> list[str]:
     table.transpose(np.empty((2, 3), np.float32), np.zeros((3, 2), np.float32))
     _layers_of_other_networks(table)
     _in_little_memory(table)
-    _packed_matrices(table)
+    _matrices(table)
     return sorted(name for name, kernel in vars(table).items() if _is_compiled(kernel))
 
 
@@ -56,8 +56,8 @@ def _layers_of_other_networks(table) -> None:
     table.max_pool(y, x, *window)
     table.max_taps(taps, x, y, *window)
     table.max_pool_grad(x, y, taps, *window)
-    table.put_columns(x.reshape(-1, 4), y.reshape(-1, 4), 0)
-    table.take_columns(y.reshape(-1, 4), x.reshape(-1, 4), 0)
+    for name in ("put_columns", "take_columns"):
+        getattr(table, name)(x.reshape(-1, 4), x.reshape(-1, 4).copy(), 0)
     rows, factors = x.reshape(1, 4, 4), y.reshape(1, 4)
     table.scale_channels(rows, rows.copy(), factors)
     table.scale_channels_grad(factors, rows, rows.copy())
@@ -85,8 +85,14 @@ def _inner_channels(table, planes, weights, scale) -> None:
     table.grad_input_rows(rows.copy(), rows, codes, scale, 0)
 
 
-def _packed_matrices(table) -> None:
-    triangle, row = np.array([1, 0, 1], np.float32), np.zeros((1, 2), np.float32)
+def _matrices(table) -> None:
+    """What heads ask for, by the number of images: of matrices, whole and packed, and of sums."""
+    whole, row = np.eye(2, dtype=np.float32), np.zeros((1, 2), np.float32)
+    table.add_outer(whole, row, np.float32(1))
+    table.cholesky(whole)
+    table.cholesky_solve(row, whole)
+    table.inverse_diagonal(row[0], whole)
+    triangle = np.array([1, 0, 1], np.float32)
     for dtype in (np.int32, np.int64):
         table.add_products(np.zeros(3, dtype), row)
         table.add_rounded(np.zeros((1, 2), dtype), row, np.zeros(1, np.int32))
