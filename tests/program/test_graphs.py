@@ -15,6 +15,7 @@ from tinytrain.network.file import decode, decode_network, encode_network
 from tinytrain.network.network import Network
 from tinytrain.network.validation import check_network
 from tinytrain.plan.costs import image_macs
+from tinytrain.plan.recipe import Update
 
 NAMES = each("name", GRAPHS)
 
@@ -47,6 +48,17 @@ def test_the_oracle_equals_finite_differences(name):
         oracle.weights[i] += size * direction
         exact = (want.weights[i] * direction).sum()
         assert abs((losses[0] - losses[1]) / (2 * size) - exact) < 1e-5 * max(1, abs(exact))
+
+
+@NAMES
+def test_a_layer_alone_costs_what_the_plan_says_wherever_it_lies(name):
+    """Beside it there are branches that need no gradient, though they are computed later."""
+    network = GRAPHS[name]()
+    for i, layer in enumerate(network.layers):
+        for update in (Update(i, bias=True), Update(i, tuple(range(layer.cout)))):
+            segment, *_ = backward_segment(network, (update,))
+            assert segment.backward_macs == image_macs(network, (update,))
+            assert_gradients_equal_oracle(network, (update,), 1)
 
 
 @NAMES

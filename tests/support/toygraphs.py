@@ -81,4 +81,20 @@ def many_channels(seed=0) -> Network:
     return made.network("channels", seed)
 
 
-GRAPHS = {"fire": fire, "speech": speech, "channels": many_channels}
+def branches(seed=0) -> Network:
+    """Branches of one, two and three layers that meet: some behind the first trained layer need nothing."""
+    made = Nodes(InputSpec((14, 14, 3)))
+    stem = made.add("conv", 6, 3, 2, **RELU)
+    made.block += 1
+    ends = []
+    for ops in (("pointwise",), ("pointwise", "depthwise"), ("conv", "pointwise", "depthwise")):
+        last = stem
+        for op in ops:
+            last = made.add(op, 6, 1 if op == "pointwise" else 3, inputs=(last,), **RELU)
+        ends.append(last)
+    made.add("concat", inputs=ends)
+    made.add("pointwise", 7)
+    return made.network("branches", seed)
+
+
+GRAPHS = {"branches": branches, "fire": fire, "speech": speech, "channels": many_channels}

@@ -73,6 +73,8 @@ def _module_layers(expand: Node, depthwise: Node, project: Node) -> tuple[Node, 
 
 def with_branches(nodes: tuple[Node, ...], modules: Mapping[str, Module]) -> tuple[Node, ...]:
     """`nodes` and those of `modules`, which are by the name of the node that ends their block, in order."""
+    if not modules:
+        return nodes
     made: list[Node] = []
     sums: dict[str, str] = {}  # name of what a block gives with its module, by that without
     for node in nodes:

@@ -74,7 +74,7 @@ class Network:
     def graph(self) -> tuple[Node, ...]:
         """All operations in order of execution: the nodes, and those of the modules that the network has."""
         modules = {self.layers[module.last].name: module for module in self.modules}
-        return with_branches(self.nodes, modules) if modules else self.nodes
+        return with_branches(self.nodes, modules)
 
     @cached_property
     def sources(self) -> tuple[tuple[int, ...], ...]:

@@ -1,6 +1,6 @@
 """One operation of a network as data, and the table of what operations are."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 # Activations, each with the names of the numbers that it takes from a node's `attributes`.
@@ -210,3 +210,12 @@ def sources_of(nodes: tuple[Node, ...]) -> tuple[tuple[int, ...], ...]:
     """Numbers of the nodes that each of `nodes` reads; -1 is the image."""
     at = {node.name: i for i, node in enumerate(nodes)}
     return tuple(tuple(at[name] for name in node.inputs) or (i - 1,) for i, node in enumerate(nodes))
+
+
+def reached(sources: tuple[tuple[int, ...], ...], cut: int, asked: Iterable[int]) -> frozenset[int]:
+    """Nodes of whose output a gradient is needed: `cut`, those `asked` for behind it, what reads these."""
+    found = {cut, *(i for i in asked if i >= cut)}
+    for i in range(cut, len(sources)):
+        if not found.isdisjoint(sources[i]):
+            found.add(i)
+    return frozenset(found)

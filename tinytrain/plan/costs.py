@@ -2,8 +2,9 @@
 
 import math
 
+from tinytrain.network.lite_residual import with_branches
 from tinytrain.network.network import Network
-from tinytrain.network.node import sources_of
+from tinytrain.network.node import reached, sources_of
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Recipe, Resources, Update, trained_modules
 
@@ -19,29 +20,16 @@ def cut_layer(network: Network, updates: tuple[Update, ...]) -> int:
 
 
 def image_macs(network: Network, updates: tuple[Update, ...]) -> int:
-    """Backward MACs of one back-propagated image: dX above the cut, dW of what is trained."""
-    cut = cut_layer(network, updates)
-    grad_input = input_macs(network, cut)
-    trained = trained_modules(network, updates)
-    for module in dict.fromkeys((*trained, *network.modules)):
-        filtered, projected = (layer.macs for layer in module.layers)
-        if module.first > cut:  # the gradient goes on through the module to what lies before it
-            grad_input += filtered
-        if module.first > cut or module in trained:
-            grad_input += projected
-    return grad_input + sum(weight_macs(network, u) for u in updates)
-
-
-def input_macs(network: Network, cut: int) -> int:
-    """MACs of the gradients of the inputs of all layers above `cut`, for one image.
-
-    A layer that reads the input of its block, as a shortcut does, needs none unless that is behind the cut.
-    """
-    if cut >= len(network.layers):
+    """Backward MACs of one back-propagated image: dX of what lies behind something trained, dW of that."""
+    if not updates:
         return 0
-    first, at = network.layers[cut].name, {node.name: i for i, node in enumerate(network.nodes)}
-    read = zip(network.nodes, sources_of(network.nodes), strict=True)
-    return sum(node.macs for node, sources in read if sources[0] >= at[first])
+    modules = {*trained_modules(network, updates), *network.modules}
+    nodes = with_branches(network.nodes, {network.layers[m.last].name: m for m in modules})
+    sources, at = sources_of(nodes), {node.name: i for i, node in enumerate(nodes)}
+    cut = network.layers[cut_layer(network, updates)].name
+    found = reached(sources, at[cut], (at[network.all_layers[u.layer].name] for u in updates))
+    grad_input = sum(nodes[i].macs for i in found if sources[i][0] in found)
+    return grad_input + sum(weight_macs(network, u) for u in updates)
 
 
 def weight_macs(network: Network, update: Update) -> int:

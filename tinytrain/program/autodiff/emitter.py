@@ -8,6 +8,7 @@ down to the shallowest trained layer. What is not selected is never computed.
 from collections.abc import Callable
 
 from tinytrain.network.network import Network
+from tinytrain.network.node import reached
 from tinytrain.program.autodiff.activations import INPUT, OUTPUT, activate, activation_grad, keeps_of, kept
 from tinytrain.program.autodiff.fused_block import end_of_fused, fused_block
 from tinytrain.program.autodiff.ops import IMAGE, OPS, Op
@@ -134,25 +135,20 @@ class Emitter:
         return self.segment.activations(f"{node.name}{what}", self.n, *node.filter_hw, node.cout)
 
     def reached(self, tape: Tape) -> frozenset[int]:
-        """The nodes of whose output a gradient is needed: those trained or seen, and all behind them."""
+        """The nodes of whose output a gradient is needed."""
         if tape.reached is None:
-            found: set[int] = set()
-            cut = self.network.position(tape.cut)
-            for i in range(cut, len(self.nodes)):
-                asked = self.numbers[i] in tape.trained or self.numbers[i] in tape.hooked
-                if i == cut or asked or not found.isdisjoint(self.sources[i]):
-                    found.add(i)
-            tape.reached = frozenset(found)
+            asked = (i for i, k in enumerate(self.numbers) if k in tape.trained or k in tape.hooked)
+            tape.reached = reached(self.sources, self.network.position(tape.cut), asked)
         return tape.reached
 
     def noted(self, i: int, x: View, added: View | None, tape: Tape) -> View:
         """Output of the convolution of node i; the tape gets what its gradients need."""
         follows, hooked = self.nodes[i].activation, self.numbers[i] in tape.hooked
-        forward, reached = self.op(i).forward, i in self.reached(tape)
+        forward, is_reached = self.op(i).forward, i in self.reached(tape)
         y = self.output(i)
         plain = y
         keeps = keeps_of(follows)
-        if (keeps == INPUT and (hooked or reached)) or (keeps == OUTPUT and hooked):
+        if (keeps == INPUT and (hooked or is_reached)) or (keeps == OUTPUT and hooked):
             plain = self.output(i, " before activation")
             forward(self, i, plain, x, added, None)
             activate(self, i, follows, y, plain)
@@ -166,7 +162,7 @@ class Emitter:
             forward(self, i, y, x, added, follows)
         if hooked:
             tape.output[self.numbers[i]] = plain
-        if reached:
+        if is_reached:
             self.save(tape, i, x, plain if keeps == INPUT else y)
         return y
 
