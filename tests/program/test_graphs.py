@@ -51,10 +51,21 @@ def test_the_oracle_equals_finite_differences(name):
 
 
 @NAMES
-def test_a_layer_alone_costs_what_the_plan_says_wherever_it_lies(name):
+def test_a_layer_alone_costs_the_gradients_of_what_reads_it_wherever_it_lies(name):
     """Beside it there are branches that need no gradient, though they are computed later."""
     network = GRAPHS[name]()
+
+    def depends(k, on):
+        return k == on or (k > on and any(depends(source, on) for source in network.sources[k]))
+
     for i, layer in enumerate(network.layers):
+        at = network.position(i)
+        passed = [
+            node.macs
+            for node, read in zip(network.graph, network.sources, strict=True)
+            if depends(read[0], at)
+        ]
+        assert image_macs(network, (Update(i, bias=True),)) == sum(passed)
         for update in (Update(i, bias=True), Update(i, tuple(range(layer.cout)))):
             segment, *_ = backward_segment(network, (update,))
             assert segment.backward_macs == image_macs(network, (update,))
