@@ -202,7 +202,7 @@ def test_what_int8_programs_do_not_compute_is_refused_by_name(tmp_path, name):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (residual, "it is a max pooling, which does not run in int8"),
+        (residual, "it is of the operation max-pool, which does not run in int8"),
         (excited, "HardSwish"),
     ],
 )

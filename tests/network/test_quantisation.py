@@ -41,7 +41,7 @@ def test_blocks_of_mobile_networks_can_run_in_int8(name):
     [
         ("float32 weights", lambda network: toy("blocks")),
         ("no codes", lambda network: replace(network, quantisation=None)),
-        ("is a max pooling", lambda network: quantised(toy("residual"))),
+        ("is of the operation max-pool", lambda network: quantised(toy("residual"))),
         ("0.conv has the activation hard-swish", lambda network: quantised(toy("excited"))),
         ("lite residual modules", lambda network: with_modules(network, network.possible_modules[:1])),
         ("too far apart", lambda network: with_output(network, 2, Codes(1e-9, 0))),
@@ -61,10 +61,10 @@ def with_output(network, layer, codes):
     ("reason", "change"),
     [
         ("squeeze", {"op": "squeeze"}),
-        ("squeeze or excite", {"op": "excite"}),
-        ("no squares", {"op": "conv", "kernel": (1, 3), "pad": (0, 1)}),
+        ("excite", {"op": "excite"}),
+        ("not square", {"op": "conv", "kernel": (1, 3), "pad": (0, 1)}),
         ("adds a shortcut", {"inputs": ("0.conv", "1.depthwise")}),
-        ("max pooling", {"op": "max-pool"}),
+        ("max-pool", {"op": "max-pool"}),
         ("behind a sum", {"inputs": ("1.depthwise", "0.conv"), "activation": "relu"}),
     ],
 )

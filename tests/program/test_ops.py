@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tinytrain.network.node import OPS as VALUES
 from tinytrain.program import autodiff
+from tinytrain.program.autodiff.int8_emitter import Int8Emitter
 from tinytrain.program.autodiff.ops import IMAGE, OPS
 
 NAMED = {"ops.py", "int8_ops.py", "int8_conv.py"}  # the tables
@@ -12,6 +13,7 @@ NAMED = {"ops.py", "int8_ops.py", "int8_conv.py"}  # the tables
 
 def test_every_operation_has_a_row_in_both_tables():
     assert OPS.keys() == {*VALUES, IMAGE}
+    assert Int8Emitter.ops.keys() == {name for name, row in VALUES.items() if row.in_int8} | {IMAGE}
 
 
 def test_no_other_file_of_autodiff_names_an_operation():

@@ -149,8 +149,7 @@ class Op:
     What can be trained of a convolution are output channels and biases; if `by_input`, also the weights of
     some input channels alone. `is_dense`: it is a dense convolution of feature maps, whose channels
     can stand for those of its block where they are ranked, and it may add a second input.
-    `no_int8`: why it is not written in int8; None if it is. `in_c`: whether it is written in C. `is_inner`:
-    no file has it.
+    `in_int8`, `in_c`: whether it is written in int8, and in C. `is_inner`: no file has it.
     """
 
     filter_hw: Callable[[Node], Pair] | None
@@ -160,7 +159,7 @@ class Op:
     same_channels: bool = False
     by_input: bool = False
     is_dense: bool = False
-    no_int8: str | None = None
+    in_int8: bool = False
     in_c: bool = False
     is_inner: bool = False
 
@@ -188,17 +187,17 @@ def _beside(node: Node, given: list[Shape]) -> Shape:
     return sum(channels for channels, _ in given), node.out_hw if sizes == {node.out_hw} else (0, 0)
 
 
-_SQUEEZED = {"no_int8": "is a squeeze or excite layer"}
+_EVERYWHERE = {"in_int8": True, "in_c": True}
 OPS: dict[str, Op] = {
-    "conv": Op(slid, inputs=(1, 2), is_dense=True, in_c=True),
-    "pointwise": Op(slid, inputs=(1, 2), by_input=True, is_dense=True, in_c=True),
-    "depthwise": Op(slid, groups=lambda node: node.cin, same_channels=True, in_c=True),
+    "conv": Op(slid, inputs=(1, 2), is_dense=True, **_EVERYWHERE),
+    "pointwise": Op(slid, inputs=(1, 2), by_input=True, is_dense=True, **_EVERYWHERE),
+    "depthwise": Op(slid, groups=lambda node: node.cin, same_channels=True, **_EVERYWHERE),
     # A pointwise convolution of the mean over rows and columns.
-    "squeeze": Op(_point, **_SQUEEZED),
+    "squeeze": Op(_point),
     # One of a squeezed input, whose results are factors of the channels of the second input.
-    "excite": Op(_point, _excited, inputs=(2, 2), **_SQUEEZED),
-    "max-pool": Op(None, _pooled, no_int8="is a max pooling", same_channels=True),
-    "concat": Op(None, _beside, inputs=(2, 64), no_int8="puts channels side by side"),
+    "excite": Op(_point, _excited, inputs=(2, 2)),
+    "max-pool": Op(None, _pooled, same_channels=True),
+    "concat": Op(None, _beside, inputs=(2, 64)),
     # Of lite residual modules.
     "halve": Op(None, is_inner=True),
     "grouped": Op(slid, groups=_halves, is_inner=True),

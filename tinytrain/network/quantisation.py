@@ -72,8 +72,9 @@ def node_obstacles(nodes) -> Iterator[str | None]:
     """Why int8 programs cannot run each of `nodes`, in order; None for those that they can run."""
     for index, (node, read) in enumerate(zip(nodes, sources_of(nodes), strict=True)):
         wrong = {
-            node.row.no_int8: node.row.no_int8 is not None,
-            "has filters that are no squares with the usual padding": node.is_layer and not node.is_usual,
+            f"is of the operation {node.op}": not node.row.in_int8,
+            "has filters that are not square, or not padded by (kernel - 1) // 2": node.is_layer
+            and not node.is_usual,
             "adds a shortcut": read[0] != index - 1,
             f"has the activation {node.activation}": node.activation not in (None, "relu", "relu6"),
             "has an activation behind a sum": node.adds and node.activation is not None,
