@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from toyfiles import write_images, write_network
 
-from tinytrain.cli.commands.check import render
 from tinytrain.cli.main import main
 from tinytrain.guard.suspects import Suspect
 from tinytrain.pipeline.check import check
 from tinytrain.pipeline.networks import Compared
 from tinytrain.pipeline.toy import toy_episode, toy_network
+from tinytrain.report.outlook import render
 
 CLASSES = ("ant", "bee", "cat")
 QUESTIONS = ["images", "accuracy", "confused", "suspects", "duplicates", "enough", "next"]

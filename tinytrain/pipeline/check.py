@@ -33,8 +33,8 @@ class Confusion:
 
 
 @dataclass(frozen=True)
-class NextClass:
-    """The class to photograph next: `errors` of its `images` are taken for another class, mostly `like`."""
+class OfClass:
+    """Class `name`: `errors` of its `images` are taken for another class, mostly `like`."""
 
     name: str
     images: int
@@ -47,8 +47,9 @@ class Check:
     """What `check` found of images, so many `shots` of each of `classes`.
 
     `left_out` is what the estimate follows from. `confused` is None if no image looks like another class,
-    `gain` (of five more images per class) if a class has too few. `duplicates` are JSON values. `networks`
-    are all combinations of those that are here, the one in use first; none if no other is here.
+    `gain` (of five more images per class) if a class has too few. `duplicates` are JSON values. `by_class`
+    begins with the class whose images are told from others least clearly: that to photograph next.
+    `networks` are all combinations of those that are here, the one in use first; none if no other is here.
     """
 
     classes: tuple[str, ...]
@@ -59,8 +60,12 @@ class Check:
     suspects: tuple[Suspect, ...]
     duplicates: tuple
     gain: Gain | None
-    next_class: NextClass
+    by_class: tuple[OfClass, ...]
     networks: tuple[Compared, ...]
+
+    @property
+    def next_class(self) -> OfClass:
+        return self.by_class[0]
 
     @property
     def auto(self) -> str | None:
@@ -79,15 +84,19 @@ class Check:
             "repeated": self.left_out.repeated,
             "five_more": self.gain and self.gain.to_json(),
             "next_class": asdict(self.next_class),
+            "by_class": [asdict(found) for found in self.by_class],
             "networks": [row.to_json() for row in self.networks],
             "auto": self.auto,
         }
 
 
-def check(network: Network, source, seed: int = 0, device: Device | None = None) -> Check:
+def check(
+    network: Network, source, seed: int = 0, device: Device | None = None, others: bool = True
+) -> Check:
     """Whether the labelled images of `source` are enough, by how `network` as it is tells them apart.
 
-    `source` is an Episode, whose queries are not looked at, or a Dataset. The estimate is the one that
+    `source` is an Episode, whose queries are not looked at, or a Dataset. With `others`, networks beside this
+    one that are here are tried as well. The estimate is the one that
     `adapt` gives without held-out images. Raises InputError for images that cannot be read, a class without
     any, fewer than two classes, or a network with NaN or infinity.
     """
@@ -103,7 +112,7 @@ def check(network: Network, source, seed: int = 0, device: Device | None = None)
     suspects = find_suspects(rows, images, names)
     mislabelled = [s.index for s in suspects if s.reason == MISLABELLED]
     found = left_out(margins(rows), mislabelled, images.labels, names, repeats)
-    single, others = np.flatnonzero(~repeats.copies), installed(network.input)
+    single, beside = np.flatnonzero(~repeats.copies), installed(network.input) if others else ()
     kept = np.setdiff1d(single, mislabelled)
     if np.bincount(images.labels[kept], minlength=len(names)).min() < LEAST:
         kept = single
@@ -116,8 +125,8 @@ def check(network: Network, source, seed: int = 0, device: Device | None = None)
         suspects,
         tuple(d.to_json() for d in episode.duplicates),
         expected_gain(embeddings[kept], images.labels[kept], seed=seed),
-        _next_class(rows, images.labels, names),
-        compared(network, others, images.take(single), embeddings[single], seed, device),
+        _by_class(rows, images.labels, names),
+        compared(network, beside, images.take(single), embeddings[single], seed, device),
     )
 
 
@@ -189,12 +198,16 @@ def _confusion(rows: np.ndarray, images: Images, names: tuple[str, ...]) -> Conf
     return Confusion((names[a], names[b]), tuple(images.names[i] for i, p in pairs.items() if p == (a, b)))
 
 
-def _next_class(rows: np.ndarray, labels: np.ndarray, names: tuple[str, ...]) -> NextClass:
-    """The class whose images are told from others least clearly; one of a single image comes first."""
+def _by_class(rows: np.ndarray, labels: np.ndarray, names: tuple[str, ...]) -> tuple[OfClass, ...]:
+    """The least clear class first; one of a single image comes before others."""
     found = margins(rows)
     clear = [found[labels == k].mean() for k in range(len(names))]
-    worst = int(np.argmin(np.nan_to_num(clear, nan=-np.inf)))
-    wrong = np.flatnonzero((labels == worst) & (found <= 0))
-    like = Counter(rows[wrong, LIKE].astype(int).tolist()).most_common(1)
-    closest = names[like[0][0]] if like else None
-    return NextClass(names[worst], int((labels == worst).sum()), len(wrong), closest)
+    order = np.argsort(np.nan_to_num(clear, nan=-np.inf), kind="stable")
+    return tuple(_of_class(names, k, rows[labels == k, LIKE], found[labels == k]) for k in order.tolist())
+
+
+def _of_class(names: tuple[str, ...], k: int, alike: np.ndarray, found: np.ndarray) -> OfClass:
+    """Class k, whose images have the margins `found` and look like the classes `alike`."""
+    wrong = alike[found <= 0].astype(int).tolist()
+    like = Counter(wrong).most_common(1)
+    return OfClass(names[k], len(found), len(wrong), names[like[0][0]] if like else None)
