@@ -32,10 +32,11 @@ LAYERS["stream"] = "base kernels heads delta network episode runtime store pipel
 LAYERS["doctor"] = "base kernels"
 LAYERS["datasets"] = "base episode"
 LAYERS["api"] = f"{LAYERS['pipeline']} pipeline store stream datasets codegen"
+LAYERS["serve"] = f"{LAYERS['api']} api drift"
 LAYERS["meta"] = f"{LAYERS['pipeline']} pipeline store stream datasets drift"
 LAYERS["firmware_sim"] = f"{LAYERS['meta']} codegen"
 LAYERS["kit"] = "base kernels pipeline backbones network"
-LAYERS["cli"] = f"{LAYERS['meta']} doctor codegen meta api firmware_sim kit"
+LAYERS["cli"] = f"{LAYERS['meta']} doctor codegen meta api serve firmware_sim kit"
 
 
 def package_of(module: str) -> str:

@@ -78,8 +78,9 @@ def test_a_name_behind_two_dashes_is_no_option():
 
 @each("word, command", [
     ("train", "adapt"), ("fit", "adapt"), ("Learn", "adapt"), ("finetune", "adapt"), ("trian", "adapt"),
-    ("infer", "predict"), ("classify", "predict"), ("test", "eval"), ("evaluate", "eval"), ("serve", "watch"),
-    ("undo", "rollback"), ("adpat", "adapt"), ("statsu", "status"), ("pre-train", "pretrain"),
+    ("infer", "predict"), ("classify", "predict"), ("test", "eval"), ("evaluate", "eval"),
+    ("daemon", "watch"), ("gui", "serve"), ("undo", "rollback"), ("adpat", "adapt"), ("statsu", "status"),
+    ("pre-train", "pretrain"),
 ])  # fmt: skip
 def test_a_word_of_another_tool_names_the_command_here(word, command, capsys):
     assert tt(word, "photos/") == 2

@@ -13,6 +13,7 @@ COMMAND_GROUPS = {
     },
     "on a device": {
         "watch": ("watch", "predict images as they come, and learn from corrections"),
+        "serve": ("serve", "open a page: collect images, learn, watch the camera, correct"),
         "warmup": ("warmup", "compile all kernels and keep them on disk"),
         "doctor": ("doctor", "check this machine and installation, and show remedies"),
         "apply": ("apply", "put a delta on trial in a store"),

@@ -20,9 +20,10 @@ from tinytrain.kernels.compile_cache.watch import WATCH
 # Command -> what other tools call it.
 OTHER_WORDS = {
     "adapt": "train fit learn finetune fine-tune tune retrain transfer",
+    "serve": "page browser web server http ui gui",
     "predict": "infer inference classify recognise recognize identify detect label run",
     "eval": "test score validate accuracy metrics",
-    "watch": "serve stream live camera monitor listen daemon",
+    "watch": "stream live camera monitor listen daemon",
     "rollback": "undo revert restore",
     "confirm": "accept keep commit",
     "apply": "deploy install load",

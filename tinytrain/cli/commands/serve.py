@@ -1,0 +1,153 @@
+"""``tinytrain serve``: a page in a browser for a project, on this machine or for a network."""
+
+import os
+import re
+import secrets
+import sys
+
+from tinytrain.base.errors import InputError, UsageError
+from tinytrain.base.extras import install
+from tinytrain.base.units import parse_bytes
+from tinytrain.cli.commands.common import (
+    SEVERAL,
+    add_backbone,
+    add_json,
+    add_number,
+    add_threads,
+    print_result,
+    say,
+)
+
+DESCRIPTION = (
+    "Open a page for a project: collect images by class, see whether they are enough, learn, watch the "
+    "camera, correct. PROJECT is a folder, made if it is new: images/ with a folder of images per class, "
+    "state/ with the store, reports/. Commands work in it as well: 'tinytrain adapt PROJECT/images --store "
+    "PROJECT/state'. Only this machine is answered; with --host also others, who need the token shown."
+)
+EXAMPLES = """\
+  tinytrain serve fruit/
+  tinytrain serve fruit/ --host 0.0.0.0
+  tinytrain serve fruit/ --host 0.0.0.0 --https --camera /dev/video0
+  tinytrain serve fruit/ --camera http://camera.local/stream
+"""
+LEAST_TOKEN = 16  # letters
+
+
+def add_arguments(parser) -> None:
+    parser.add_argument("project", metavar="PROJECT", help="folder of the project; made if it is new")
+    add_number(parser, "--port", 0, "port to listen at; 0: a free one", 8000)
+    parser.add_argument(
+        "--host",
+        metavar="ADDR",
+        default="127.0.0.1",
+        help="address to listen at; 0.0.0.0: all of this machine. Who asks must then know a token, which is "
+        "shown as a link and a QR code",
+    )
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="keep the token in this file, made if it is new; otherwise it is another one at each start",
+    )
+    parser.add_argument(
+        "--https",
+        action="store_true",
+        help="with a certificate of its own, of which browsers warn once: so a page from another machine may "
+        "use the camera of the browser",
+    )
+    parser.add_argument(
+        "--camera",
+        metavar="CAMERA",
+        help="camera of this device: rpicam, /dev/video0, http://... (MJPEG), or a folder that images come "
+        "to; default: rpicam on a Raspberry Pi, otherwise that of the browser",
+    )
+    parser.add_argument(
+        "--budget", type=parse_bytes, metavar="SIZE", help="memory for learning; default: as in adapt"
+    )
+    parser.add_argument(
+        "--mqtt",
+        metavar="URL",
+        help="tell an MQTT broker as well, as in watch; the camera of this device is looked at once a second"
+        " then, also without a browser",
+    )
+    parser.add_argument("--on-verdict", metavar="CMD", help="run this program for each verdict, as in watch")
+    add_backbone(parser, SEVERAL)
+    add_threads(parser)
+    add_json(parser)
+
+
+def run(arguments) -> int:
+    try:
+        from tinytrain.serve import run as running
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "h11"):
+            raise
+        text = f"the page needs packages that are not installed; run: {install('web')}"
+        raise InputError("package-missing", text) from error
+    from tinytrain.serve.camera import kind_of, of_board
+    from tinytrain.serve.certificate import certificate
+    from tinytrain.serve.project import Project
+    from tinytrain.serve.security import Door, names_of_this_machine
+    from tinytrain.serve.service import Service
+    from tinytrain.serve.settings import Settings
+
+    settings = Settings(arguments.backbone, arguments.budget, arguments.threads)
+    kind_of(arguments.camera)
+    with running.bound(arguments.host, arguments.port) as listening:
+        port, names = listening.getsockname()[1], names_of_this_machine()
+        token = None if running.is_loopback(arguments.host) else _token(arguments.token_file)
+        door = Door(port, token, names, arguments.https)
+        addresses = ("127.0.0.1", running.own_address())
+        pair = certificate(addresses, names) if arguments.https else None
+        camera, others = arguments.camera or of_board(), _others(arguments, lambda: service.class_names)
+        service = Service(Project(arguments.project), settings, camera, others)
+        server = running.server(service, door, pair)
+        link = running.link(arguments.host, port, door)
+        shown = link if arguments.token_file is None or sys.stdout.isatty() else link.partition("?")[0]
+        print_result({"link": link, "port": port, "token": token}, shown, arguments.json)
+        sys.stdout.flush()
+        if token is not None and not arguments.json:
+            _say_token(arguments.token_file, running.qr_code(link))
+        server.run(sockets=[listening])
+    return 0
+
+
+def _others(arguments, class_names) -> list:
+    """Who hears of verdicts beside the browsers. Raises UsageError and InputError."""
+    found = []
+    if arguments.mqtt is not None:
+        from tinytrain.stream.mqtt import Mqtt, parse_address
+
+        found.append(Mqtt(parse_address(arguments.mqtt), class_names))
+    if arguments.on_verdict is not None:
+        from tinytrain.stream.on_verdict import OnVerdict
+
+        found.append(OnVerdict(arguments.on_verdict))
+    return found
+
+
+def _say_token(path: str | None, code: str) -> None:
+    """How others get in. A log is no place for a token that is kept in a file."""
+    if sys.stdout.isatty():
+        say("who has this link may use the page: from phones, by the code")
+        print(code, flush=True)
+    elif path is not None:
+        say(f"open this with ?token= and what is in {path}")
+
+
+def _token(path: str | None) -> str:
+    """A new token, or the one in file `path`, which is made if it is not there. Raises UsageError."""
+    from tinytrain.base.files import read_bytes, write_bytes
+
+    if path is None:
+        return secrets.token_urlsafe(18)
+    if not os.path.exists(path):
+        mask = os.umask(0o077)
+        try:
+            write_bytes(path, secrets.token_urlsafe(18).encode() + b"\n")
+        finally:
+            os.umask(mask)
+    token = read_bytes(path, 1000).decode(errors="replace").strip()
+    if not re.fullmatch(rf"[A-Za-z0-9_-]{{{LEAST_TOKEN},}}", token):
+        text = f"{path} holds no token of at least {LEAST_TOKEN} letters, digits, - and _; remove it"
+        raise UsageError("usage", f"{text}, and one is made")
+    return token

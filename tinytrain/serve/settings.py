@@ -1,0 +1,36 @@
+"""How a project is served: what the options of the command say of learning."""
+
+from dataclasses import dataclass, replace
+
+from tinytrain.backbones.catalogue import AUTO
+from tinytrain.base.units import parse_fraction
+from tinytrain.serve.project import Project
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The `backbone` as ``--backbone`` takes it, bytes of `memory` (None: what is usual), `threads`."""
+
+    backbone: str | None = None
+    memory: int | None = None
+    threads: int | None = None
+
+    @property
+    def one_backbone(self) -> str | None:
+        """The network that checks images; of "auto" the usual one."""
+        return None if self.backbone == AUTO else self.backbone
+
+    def budget(self, memory: str | int | None = None, macs: str | float | None = None):
+        """The Budget of what was asked for. Raises UsageError and InputError."""
+        from tinytrain.api.opening import open_budget
+
+        if memory is None and macs is None and self.memory is None and self.backbone == AUTO:
+            return None
+        budget = open_budget(self.memory if memory is None else memory, self.one_backbone)
+        return budget if macs is None else replace(budget, macs=parse_fraction(str(macs)))
+
+    def adapt_words(self, project: Project) -> tuple[str, ...]:
+        """The command line that learns the same."""
+        network = () if self.backbone is None else ("--backbone", self.backbone)
+        memory = () if self.memory is None else ("--budget", str(self.memory))
+        return ("tinytrain", "adapt", str(project.images), "--store", str(project.state), *network, *memory)
