@@ -84,11 +84,16 @@ def test_what_was_trained_again_is_taken_unless_fewer_held_out_images_are_right(
 ):
     delta = load_delta(place / "d.safetensors")
     report, right = SimpleNamespace(guard=SimpleNamespace(accepted=True), delta=delta), iter((before, after))
-    monkeypatch.setattr("tinytrain.pipeline.committee.adapt", lambda *_, **__: report)
+    delta = replace(delta, report={"memory": {"budget": 345_678}})
+    budgets = []
+    monkeypatch.setattr(
+        "tinytrain.pipeline.committee.adapt", lambda _, __, budget, *___: budgets.append(budget) or report
+    )
     monkeypatch.setattr(readapt, "_accuracy", lambda *_: next(right))
     files = [(path, name) for name in CLASSES for path in photos(made, name)]
     found, why = readapt.readapt(toy_network(), delta, files)
     assert (found is not None) == taken and why.startswith(f"{after:.0%} of 3 held-out images are right")
+    assert [budget.memory for budget in budgets] == [345_678]  # a board may have no more than at first
 
 
 @pytest.fixture

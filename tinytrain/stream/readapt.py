@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tinytrain.backbones.catalogue import usual_budget
 from tinytrain.base.errors import InputError, TinytrainError
 from tinytrain.base.events import Tell
 from tinytrain.base.progress import told
@@ -24,6 +25,7 @@ from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.episode.sources import images_of
 from tinytrain.network.network import Network
+from tinytrain.plan.budget import Budget
 from tinytrain.runtime.device import Device
 from tinytrain.runtime.predict import Predictor
 from tinytrain.store import JUDGED, WATCHED, ChangedError, watched
@@ -109,7 +111,9 @@ class Readaptation:
         store, kept = os.fspath(self._store.path), os.fspath(self.watcher.kept.path)
         remembered = ["--from", store] if self.watcher.learner.delta.replay is not None else []
         network = [] if self._backbone is None else ["--backbone", self._backbone]
-        words = ("tinytrain", "adapt", *remembered, kept, "--store", store, *network)
+        memory, usual = memory_of(self.watcher.learner.delta), usual_budget(self._backbone)
+        budget = [] if memory in (None, usual) else ["--budget", str(memory)]
+        words = ("tinytrain", "adapt", *remembered, kept, "--store", store, *network, *budget)
         count = sum(self.watcher.kept.counts().values())
         text = f"{count} corrected images are kept; to adapt the network to them, end this and run: "
         return Readapted(False, text, words)
@@ -158,12 +162,18 @@ def is_enough(delta: Delta, counts: Counter) -> bool:
     return delta.replay is not None or all(known.get(n, 0) >= LEAST_OF_CLASS for n in delta.class_names)
 
 
+def memory_of(delta: Delta) -> int | None:
+    """Bytes of the budget that `delta` was adapted in, None if it does not say."""
+    said = delta.report.get("memory")
+    return said.get("budget") if isinstance(said, dict) else None
+
+
 def readapt(
     network: Network, delta: Delta, files: list[tuple[Path, str]], device: Device | None = None, seed: int = 0
 ) -> tuple[Delta | None, str]:
     """The delta that was adapted to `files` with their classes, None if it is not better, and why.
 
-    `delta` has learnt from all of them.
+    `delta` has learnt from all of them, and has the budget of memory that it was adapted in.
     """
     from tinytrain.pipeline.committee import adapt  # as little as possible before the first verdict
     from tinytrain.pipeline.continual import NO_IMAGES, continued_episode, continued_policy, with_forgotten
@@ -178,7 +188,8 @@ def readapt(
             policy = continued_policy(delta)
         else:
             episode, policy = Episode(_images(rest, names, kind), NO_IMAGES, names), "tinytrain"
-        report = with_forgotten(adapt(network, episode, policy=policy, seed=seed, device=device), delta)
+        budget = Budget(memory_of(delta) or usual_budget(network.name))
+        report = with_forgotten(adapt(network, episode, budget, policy, seed, device), delta)
     except InputError as error:
         return None, str(error)
     if not report.guard.accepted:
