@@ -1,10 +1,7 @@
-"""What tests of the server share; without its extra they are skipped."""
+"""What tests of the server share."""
 
 import pytest
 from toyfiles import write_images, write_network
-
-pytest.importorskip("uvicorn", reason="the extra web is not installed")
-pytest.importorskip("starlette", reason="the extra web is not installed")
 
 
 @pytest.fixture(scope="session")

@@ -244,6 +244,10 @@ def test_the_link_has_what_is_to_be_typed():
     assert link("127.0.0.1", 8000, Door(8000)) == "http://127.0.0.1:8000/"
     assert link("::1", 1, Door(1, "abc", secure=True)) == "https://[::1]:1/?token=abc"
     assert link("0.0.0.0", 1, Door(1)).startswith("http://") and "0.0.0.0" not in link("0.0.0.0", 1, Door(1))
+
+
+def test_a_terminal_shows_the_link_as_a_code():
+    pytest.importorskip("segno")
     assert json.dumps(run.qr_code("http://192.168.1.2:8000/?token=abc")).count("\\n") > 10
 
 

@@ -1,4 +1,4 @@
-"""A server of a project in this process, and a browser that asks it."""
+"""A server of a project in this process, and a browser that asks it; without the extra, tests are skipped."""
 
 import contextlib
 import http.client
@@ -6,11 +6,19 @@ import json
 import threading
 import time
 
+import pytest
+
 from tinytrain.serve.project import Project
-from tinytrain.serve.run import bound, server
 from tinytrain.serve.security import Door
-from tinytrain.serve.service import Service
 from tinytrain.serve.settings import Settings
+
+try:
+    from tinytrain.serve.run import bound, server
+    from tinytrain.serve.service import Service
+except ImportError as error:
+    if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "anyio", "h11"):
+        raise
+    pytest.skip("the extra web is not installed", allow_module_level=True)
 
 SECONDS = 120  # a busy machine must not fail a test
 
