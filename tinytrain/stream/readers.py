@@ -53,7 +53,7 @@ class Apart(Reader):
         self._events: SimpleQueue[Event | None] = SimpleQueue()
         self._notes: SimpleQueue[str] = SimpleQueue()
         self._said: set[str] = set()
-        self._over, self._lost = False, 0
+        self._over, self._unheard = False, 0
         self._thread = threading.Thread(target=self._hear_all, name=self.name, daemon=True)
 
     def hear(self, event: Event) -> None:
@@ -88,13 +88,13 @@ class Apart(Reader):
         self._events.put(None)
         self._thread.join(self.patience)
         self._over = True
-        if lost := self._lost + max(0, self._events.qsize() - 1):
+        if lost := self._unheard + max(0, self._events.qsize() - 1):
             self.note(f"{lost} events were not heard before the end")
 
     def _hear_all(self) -> None:
         while (event := self._events.get()) is not None:
             if self._over:
-                self._lost += 1
+                self._unheard += 1
             else:
                 self.hear(event)
 
