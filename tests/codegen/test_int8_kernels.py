@@ -181,7 +181,7 @@ def test_patches_of_codes_and_sums_of_their_gradients_are_those_of_the_oracle(c,
             g = r.integers(-9, 10, found.shape).astype(np.float32)  # sums of whole numbers are exact
             if top == size // 2:
                 c.tt_add_patches(at(sums), at(g), shape, first, rows)
-                reference.add_patches(wanted, g, size, stride, first, down)
+                reference.add_patches(wanted, g, size, size, stride, top, top, first, down)
                 assert sums.tobytes() == wanted.tobytes()
 
 
