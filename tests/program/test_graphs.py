@@ -7,7 +7,16 @@ import pytest
 from cases import each
 from oracle import Oracle, gradients
 from toygraphs import GRAPHS
-from toynets import everything, images_of, random_updates
+from toynets import (
+    everything,
+    gradient_of,
+    images_of,
+    random_updates,
+    recipe,
+    relative,
+    selected,
+    trainer,
+)
 from toysegments import assert_forward_equals_oracle, assert_gradients_equal_oracle, backward_segment
 
 from tinytrain.base.errors import InputError
@@ -16,6 +25,7 @@ from tinytrain.network.network import Network
 from tinytrain.network.validation import check_network
 from tinytrain.plan.costs import image_macs
 from tinytrain.plan.recipe import Update
+from tinytrain.program.checker import check_program
 
 NAMES = each("name", GRAPHS)
 
@@ -79,6 +89,21 @@ def test_a_layer_of_a_branch_that_is_not_trained_costs_nothing(name):
     for frozen, layer in enumerate(network.layers):
         segment, *_ = backward_segment(network, tuple(u for u in everything(network) if u.layer != frozen))
         assert full.macs("grad_weight") - segment.macs("grad_weight") == layer.macs
+
+
+@NAMES
+def test_the_checker_finds_nothing_in_a_program_of_a_graph_and_a_step_has_the_gradient_of_one_batch(name):
+    network = GRAPHS[name]()
+    pictures, labels = images_of(network.input.shape, 6), (np.arange(6) % 3).astype(np.int32)
+    made = trainer(network, recipe(random_updates(network, 5)), pictures, labels, micro=2)
+    check_program(made.program)
+    everyone = [(0, i) for i in range(6)]
+    loss = made.compute_gradients(everyone, everyone)
+    want, exact = gradients(Oracle(network), pictures, labels, pictures, labels)
+    assert abs(loss - want.mean) < 1e-5
+    for slot in made.slots:
+        whole = {"weight": exact.weights, "bias": exact.biases}[slot.part][slot.layer]
+        assert relative(gradient_of(made, slot.layer, slot.part), selected(whole, slot)) < 1e-4
 
 
 @NAMES

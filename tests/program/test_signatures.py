@@ -10,7 +10,7 @@ from tinytrain.program.signatures import KERNELS, READS, SCRATCH, UPDATES, WRITE
 
 ROUNDS = 20
 # Several calls write all of the result; one may leave a part as it was, or go on with it.
-OF_SEVERAL_CALLS = {"add_patches", "gather_some", "grad_input_rows"}
+OF_SEVERAL_CALLS = {"put_columns", "add_patches", "gather_some", "grad_input_rows"}
 
 
 def calls(name):
