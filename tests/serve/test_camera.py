@@ -243,4 +243,4 @@ def test_viewers_get_each_frame_as_a_part(film, tmp_path, patient):
         film.step.release()
         while jpeg(2) not in data:
             data += viewer.recv(2**16)
-        assert b"multipart/x-mixed-replace; boundary=frame" in data and data.count(b"--frame\r\n") == 2
+        assert b"multipart/x-mixed-replace; boundary=frame" in data and data.count(b"--frame\r\n") >= 2

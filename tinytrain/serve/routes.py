@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import time
 from importlib.resources import files
 
 from anyio import to_thread
@@ -30,6 +31,7 @@ REPORT = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
 MOST_JSON = 10_000  # bytes
 THREADS = 8  # that answer
 FRAME_SECONDS = 0.03  # between two looks for a new frame
+SEND_AGAIN = 0.5  # seconds after which the last frame is sent again
 
 
 def application(service: Service) -> Starlette:
@@ -193,10 +195,12 @@ class Asked:
         return StreamingResponse(self._film(), media_type="multipart/x-mixed-replace; boundary=frame")
 
     async def _film(self):
-        last = None
+        last, sent = None, 0.0
         while self.service.hub.is_open:
-            if (newest := self.service.camera.newest) is not None and newest is not last:
-                last = newest
+            # Chromium shows an image when the next one begins: the last one is sent again.
+            is_due = time.monotonic() - sent > SEND_AGAIN
+            if (newest := self.service.camera.newest) is not None and (newest is not last or is_due):
+                last, sent = newest, time.monotonic()
                 with contextlib.suppress(TinytrainError):  # a frame that is no image is passed over
                     data = await run_in_threadpool(shown, newest[1])
                     yield b"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: %d\r\n\r\n" % len(data)
