@@ -1,5 +1,7 @@
 """Networks that are graphs: passes and gradients equal the float64 oracle, which equals differences."""
 
+import json
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -114,6 +116,41 @@ def test_a_graph_survives_its_file_under_a_schema_that_older_versions_refuse(nam
     again = decode_network(tensors, metadata)
     assert metadata["schema"] == "5" and encode_network(again) == data
     assert (again.nodes, again.digest) == (network.nodes, network.digest)
+
+
+BAD = (
+    None,
+    True,
+    -1,
+    0,
+    7.5,
+    10**9,
+    "x",
+    "conv",
+    [],
+    [1],
+    [-1, 2],
+    [0, 0],
+    ["0.conv"],
+    [["slope"]],
+    [[1, 2]],
+    {},
+)
+
+
+@NAMES
+def test_a_file_of_a_graph_with_anything_in_any_field_is_read_as_it_was_or_refused(name):
+    data = encode_network(GRAPHS[name]())
+    tensors, metadata = decode(data)
+    topology = json.loads(metadata["topology"])
+    for row in {row["op"]: row for row in topology["layers"]}.values():  # one of each operation
+        for field, before in list(row.items()):
+            for value in BAD:
+                row[field] = value
+                with suppress(InputError):
+                    again = decode_network(tensors, metadata | {"topology": json.dumps(topology)})
+                    assert encode_network(again) == data
+            row[field] = before
 
 
 def changed(network: Network, name: str, **changes) -> Network:
