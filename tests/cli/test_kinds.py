@@ -201,6 +201,19 @@ def test_a_class_is_added_and_an_adaptation_goes_on_without_the_old_windows(made
     assert load_delta(then).class_names == (*CLASSES, "elk", "fox")
 
 
+def test_deltas_are_merged_and_tried_on_windows(made, tmp_path):
+    write_windows(tmp_path / "other", range(30, 38))
+    (made.root / "more" / "ant" / "note.txt").write_text("no window")
+    options = (*made.backbone, "--budget", "200kB", "--policy", "none", "--head", "lda", "--force")
+    for folder, out in ((made.root / "walks", "a"), (tmp_path / "other", "b")):
+        tt_text("adapt", folder, *options, "--out", tmp_path / out)
+    words = ("merge", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "all", *made.backbone)
+    assert "2 deltas, 48 windows" in tt_text(*words)
+    said = tt_text(*words, "--check", made.root / "more")
+    (made.root / "more" / "ant" / "note.txt").unlink()
+    assert "of 9 windows recognised" in said and "is no window" in said and "image" not in said
+
+
 def test_one_seed_gives_the_same_bytes_and_views_are_changed_by_the_kind(made, monkeypatch):
     network = load_network(made.root / "net.safetensors")
     windows = [window(label, number)[:, None] for label in range(3) for number in range(4)]

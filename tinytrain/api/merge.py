@@ -13,6 +13,7 @@ from tinytrain.delta import merge as merging
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Images
 from tinytrain.episode.input_facts import file_lines
+from tinytrain.episode.kinds import kind_of
 from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
 from tinytrain.pipeline.merge import Judged, judge
@@ -78,8 +79,9 @@ def merge(
     found, judged, warnings = merging.merge(kernels.load(), opened, names), None, []
     if check is not None:
         network = open_network(network, found.delta)
-        images, known, _, facts = open_images(check, class_names, network.input.shape, progress)
-        warnings, judged = file_lines(facts), judge(network, opened, found.delta, images, known)
+        images, known, _, facts = open_images(check, class_names, network.input, progress)
+        warnings = map(kind_of(images.kind).words, file_lines(facts))
+        judged = judge(network, opened, found.delta, images, known)
     return Merge(found, judged, tuple(warnings))
 
 

@@ -54,6 +54,7 @@ def run(arguments) -> None:
     from tinytrain.base.errors import UsageError
     from tinytrain.base.progress import ProgressLine
     from tinytrain.delta.file import save_delta
+    from tinytrain.episode.kinds import IMAGES, KINDS
     from tinytrain.report.conclusion import LINES
     from tinytrain.report.layout import fitted
 
@@ -68,7 +69,9 @@ def run(arguments) -> None:
     result = {"out": arguments.out, **found.to_json()}
     say(*found.warnings)
     most = None if arguments.verbose else LINES
-    print_result(result, "\n".join(fitted(_items(arguments.out, result), text_width(), most)), arguments.json)
+    lines = fitted(_items(arguments.out, result), text_width(), most)
+    kind = KINDS.get(opened[0].report.get("episode", {}).get("kind"), IMAGES)
+    print_result(result, kind.words("\n".join(lines)), arguments.json)
 
 
 def _items(out: str, result: dict) -> list:
