@@ -1,12 +1,15 @@
 """The backend whose weights are off: float32 at strength 0; a seed is an array, and a delta names it."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 from cases import each
 from toydevices import ONE
+from toyfiles import write_images
 
+from tinytrain.api.adapt import adapt_again
 from tinytrain.base.errors import UsageError
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.delta import apply
@@ -17,6 +20,7 @@ from tinytrain.plan.budget import Budget
 from tinytrain.program.backends.noisy import Noisy, NoisyCopy
 from tinytrain.program.backends.registry import find_backend
 from tinytrain.runtime.embedder import Embedder
+from tinytrain.stream.readapt import readapt
 
 NETWORK, EPISODE = toy_network(), toy_episode()
 THERE = "noisy:0.1:3"
@@ -90,6 +94,19 @@ def test_a_delta_predicts_on_the_array_that_it_was_trained_on_from_a_file_too():
 
     assert distance(embedded(None, delta=delta)) < 0.01
     assert distance(embedded("float32", apply(NETWORK, delta))) > 0.3
+
+
+def test_an_adaptation_that_goes_on_stays_on_the_array(tmp_path):
+    remembering = replace(EPISODE, replay=2)
+    budget = Budget(10**6, precision=THERE)
+    delta = adapt(NETWORK, remembering, budget, "last_layer", device=ONE, force=True).delta
+    assert adapt_again(NETWORK, delta, force=True, device=ONE).delta.precision == THERE
+    exact = adapt_again(NETWORK, delta, budget=Budget(10**6, precision="float32"), force=True, device=ONE)
+    assert exact.delta.precision == "float32"
+    write_images(tmp_path, EPISODE.class_names, count=5)
+    files = [(path, path.parent.name) for path in sorted(tmp_path.glob("*/*"))]
+    after, why = readapt(NETWORK, adapted(THERE), files, ONE)
+    assert after is not None and after.precision == THERE, why
 
 
 @each(

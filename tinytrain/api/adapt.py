@@ -21,7 +21,12 @@ from tinytrain.episode.episode import Episode, Images
 from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
 from tinytrain.pipeline import committee as adapting
-from tinytrain.pipeline.continual import continued_episode, continued_policy, with_forgotten
+from tinytrain.pipeline.continual import (
+    continued_budget,
+    continued_episode,
+    continued_policy,
+    with_forgotten,
+)
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.plan import Plan
 from tinytrain.planner.planner import Planner
@@ -105,6 +110,6 @@ def adapt_again(
         progress = device.progress if device else silent
         *given, facts = open_images(images, class_names, backbone.input, progress)
         episode = replace(continued_episode(delta, *given, facts.folder), skipped=facts.skipped)
-    policy, limits = continued_policy(delta), open_budget(budget, network)
+    policy, limits = continued_policy(delta), continued_budget(delta, open_budget(budget, network))
     report = adapting.adapt(backbone, episode, limits, policy, seed, device, force)
     return with_forgotten(report, delta)

@@ -16,6 +16,7 @@ from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.schema import parsed
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode, Images, episode_type
+from tinytrain.plan.budget import AUTO, Budget
 from tinytrain.plan.plan import recipe_check
 from tinytrain.policies.common import Policy
 from tinytrain.report.report import Report
@@ -95,6 +96,12 @@ def continued_policy(delta: Delta) -> Policy:
         raise InputError("no-replay", f"the delta does not say what was trained; {REMEDY}")
     recipe = parsed(recipe_check(), facts, "the recipe in the delta", "file-damaged")
     return Policy(recipe.policy, lambda *_: recipe, "this project", shrinks=False, macs_limited=False)
+
+
+def continued_budget(delta: Delta, budget: Budget) -> Budget:
+    """`budget`; in the arithmetic of `delta` if it names none, and `auto` would not take that one."""
+    own = delta.parts[0].arithmetic
+    return replace(budget, precision=own) if own and budget.precision == AUTO else budget
 
 
 def _reader(images: Images):

@@ -113,7 +113,9 @@ class Readaptation:
         network = [] if self._backbone is None else ["--backbone", self._backbone]
         memory, usual = memory_of(self.watcher.learner.delta), usual_budget(self._backbone)
         budget = [] if memory in (None, usual) else ["--budget", str(memory)]
-        words = ("tinytrain", "adapt", *remembered, kept, "--store", store, *network, *budget)
+        own = self.watcher.learner.delta.parts[0].arithmetic
+        array = ["--precision", own] if own else []
+        words = ("tinytrain", "adapt", *remembered, kept, "--store", store, *network, *budget, *array)
         count = sum(self.watcher.kept.counts().values())
         text = f"{count} corrected images are kept; to adapt the network to them, end this and run: "
         return Readapted(False, text, words)
@@ -176,7 +178,13 @@ def readapt(
     `delta` has learnt from all of them, and has the budget of memory that it was adapted in.
     """
     from tinytrain.pipeline.committee import adapt  # as little as possible before the first verdict
-    from tinytrain.pipeline.continual import NO_IMAGES, continued_episode, continued_policy, with_forgotten
+    from tinytrain.pipeline.continual import (
+        NO_IMAGES,
+        continued_budget,
+        continued_episode,
+        continued_policy,
+        with_forgotten,
+    )
 
     known = [(path, name) for path, name in files if name in delta.class_names]
     held, rest = _divided(known)
@@ -188,7 +196,7 @@ def readapt(
             policy = continued_policy(delta)
         else:
             episode, policy = Episode(_images(rest, names, kind), NO_IMAGES, names), "tinytrain"
-        budget = Budget(memory_of(delta) or usual_budget(network.name))
+        budget = continued_budget(delta, Budget(memory_of(delta) or usual_budget(network.name)))
         report = with_forgotten(adapt(network, episode, budget, policy, seed, device), delta)
     except InputError as error:
         return None, str(error)
