@@ -17,7 +17,10 @@ from collections import Counter
 import pytest
 from commandline import tt
 from serving import Browser
+from toynets import toy
 
+from tinytrain.network.file import save_network
+from tinytrain.network.input_spec import InputSpec
 from tinytrain.store import Store
 
 SECONDS = float(os.environ.get("TINYTRAIN_SERVE_SECONDS", "10"))
@@ -87,6 +90,10 @@ def test_what_it_cannot_do_is_said_in_a_line(tmp_path, capsys, monkeypatch):
     assert "no images/" in capsys.readouterr().err
     assert tt("serve", tmp_path / "p", "--port", 0, "--camera", "webcam") == 3
     assert "camera-failed: 'webcam' is no camera" in capsys.readouterr().err
+    motion = InputSpec((24, 1, 3), "float32", 0.0, 1.0, kind="motion")
+    save_network(toy([("conv", 8, 3, 2, True, 0, False)], spec=motion), tmp_path / "motion.safetensors")
+    assert tt("serve", tmp_path / "p", "--port", 0, "--backbone", tmp_path / "motion.safetensors") == 3
+    assert "takes motion (24 x 1 x 3 float32); name a network" in capsys.readouterr().err
     with program(tmp_path / "p") as (_, link):
         assert tt("serve", tmp_path / "q", "--port", port_of(link)) == 3
     assert "give another --port" in capsys.readouterr().err and not (tmp_path / "q").exists()

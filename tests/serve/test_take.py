@@ -69,6 +69,8 @@ def test_each_has_a_line_to_type(learnt):
     lines = {row["what"]: row["line"] for row in learnt.status()["take"]}
     assert lines.keys() == {"delta", "onnx", "tflite", "c", "images"}
     assert shlex.split(lines["delta"])[:2] == ["tinytrain", "export"] and "my bugs/state" in lines["delta"]
+    words, backbone = shlex.split(lines["c"]), learnt.service.settings.backbone
+    assert words[:2] == ["tinytrain", "emit"] and words[words.index("--backbone") + 1] == backbone
 
 
 def test_a_certificate_is_made_once_and_again_for_another_name_or_when_it_is_old(tmp_path, monkeypatch):

@@ -12,6 +12,8 @@ from tinytrain.base.errors import InputError, TinytrainError, one_line
 from tinytrain.base.events import Failed, Tell
 from tinytrain.delta.delta import Delta
 from tinytrain.drift.detector import DRIFT
+from tinytrain.network.committee import Committee
+from tinytrain.network.input_spec import IMAGE
 from tinytrain.network.network import Network
 from tinytrain.serve.history import History
 from tinytrain.serve.project import Project
@@ -40,10 +42,11 @@ class Live:
         self,
         project: Project,
         tell: Callable[[str, dict], object],
-        network: Network | None = None,
+        network: Network | Committee | None = None,
         hear: Tell = lambda event: None,
     ):
-        self.project, self.tell, self.hear, self._network = project, tell, hear, network
+        self.project, self.tell, self.hear = project, tell, hear
+        self._network = network and _for_images(network)
         self.store, self._lock = Store(project.state), RLock()
         self.watcher: Watcher | None = None
         self.start: Start | None = None
@@ -65,7 +68,7 @@ class Live:
                 if (delta := self.start.delta) is None:
                     raise InputError("store-missing", NOTHING)
                 network = self._network if self._is_given_for(delta) else backbone_of(delta)
-                self.watcher = Watcher(network, delta, self.store, self.start)
+                self.watcher = Watcher(_for_images(network), delta, self.store, self.start)
                 self.trouble = named_anyway(delta.head)
             except InputError as error:
                 self.start, self.trouble = None, error.message
@@ -253,3 +256,11 @@ class Live:
             text = f"{CORRECTIONS} images were corrected: learn again from all images"
             self.tell("readapt", {"text": text})
         return facts
+
+
+def _for_images(network: Network | Committee) -> Network | Committee:
+    """`network`. Raises InputError ``unsupported`` if it takes anything else than images."""
+    if network.input.kind != IMAGE:
+        text = f"the page has images, and {one_line(network.name, 100)} takes {network.input.words}"
+        raise InputError("unsupported", f"{text}; name a network for images with --backbone")
+    return network

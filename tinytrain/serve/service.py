@@ -76,7 +76,7 @@ class Service:
             "learn": self.work.learn,
             **self.live.facts(),
             "camera": self.camera.facts(),
-            "take": take.lines(self.project),
+            "take": take.lines(self.project, self.settings),
         }
 
     def classes(self) -> list[dict]:

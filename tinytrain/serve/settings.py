@@ -31,6 +31,10 @@ class Settings:
 
     def adapt_words(self, project: Project) -> tuple[str, ...]:
         """The command line that learns the same."""
-        network = () if self.backbone is None else ("--backbone", self.backbone)
-        memory = () if self.memory is None else ("--budget", str(self.memory))
-        return ("tinytrain", "adapt", str(project.images), "--store", str(project.state), *network, *memory)
+        place = str(project.images), "--store", str(project.state)
+        return ("tinytrain", "adapt", *place, *self.options(self.backbone))
+
+    def options(self, backbone: str | None) -> tuple[str, ...]:
+        """Those of a command that takes `backbone` and has the same memory."""
+        network = () if backbone is None else ("--backbone", backbone)
+        return (*network, *(() if self.memory is None else ("--budget", str(self.memory))))

@@ -17,11 +17,12 @@ EXPORTED = ("delta", "onnx", "tflite")
 NAMES = {**{what: f"mine.{what}" for what in EXPORTED}, "c": "firmware.zip", "images": "images.zip"}
 
 
-def lines(project: Project) -> list[dict]:
+def lines(project: Project, settings: Settings) -> list[dict]:
     """A command line that makes the same, for each thing."""
     state, images = quoted(str(project.state)), quoted(str(project.images))
     found = {what: f"tinytrain export {state} -o {NAMES[what]}" for what in EXPORTED}
-    found["c"] = f"tinytrain emit {images} --shots {shots_of(project)} -o firmware/"
+    options = "".join(f" {quoted(word)}" for word in settings.options(settings.one_backbone))
+    found["c"] = f"tinytrain emit {images} --shots {shots_of(project)}{options} -o firmware/"
     found["images"] = f"cd {quoted(str(project.path))} && zip -r images.zip images"
     return [{"what": what, "line": line} for what, line in found.items()]
 

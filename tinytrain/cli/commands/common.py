@@ -280,3 +280,17 @@ def print_result(result: dict, text: str, as_json: bool) -> None:
         ANSWER.give_json(result)
     else:
         ANSWER.give(shown(text))
+
+
+def readers_of(arguments, class_names) -> list:
+    """Who hears of verdicts by ``--mqtt`` and ``--on-verdict``. Raises UsageError and InputError."""
+    found = []
+    if arguments.mqtt is not None:
+        from tinytrain.stream.mqtt import Mqtt, parse_address
+
+        found.append(Mqtt(parse_address(arguments.mqtt), class_names))
+    if arguments.on_verdict is not None:
+        from tinytrain.stream.on_verdict import OnVerdict
+
+        found.append(OnVerdict(arguments.on_verdict))
+    return found

@@ -15,6 +15,7 @@ from tinytrain.cli.commands.common import (
     add_number,
     add_threads,
     print_result,
+    readers_of,
     say,
 )
 
@@ -98,7 +99,7 @@ def run(arguments) -> int:
         door = Door(port, token, names, arguments.https)
         addresses = ("127.0.0.1", running.own_address())
         pair = certificate(addresses, names) if arguments.https else None
-        camera, others = arguments.camera or of_board(), _others(arguments, lambda: service.class_names)
+        camera, others = arguments.camera or of_board(), readers_of(arguments, lambda: service.class_names)
         service = Service(Project(arguments.project), settings, camera, others)
         server = running.server(service, door, pair)
         link = running.link(arguments.host, port, door)
@@ -109,20 +110,6 @@ def run(arguments) -> int:
             _say_token(arguments.token_file, running.qr_code(link))
         server.run(sockets=[listening])
     return 0
-
-
-def _others(arguments, class_names) -> list:
-    """Who hears of verdicts beside the browsers. Raises UsageError and InputError."""
-    found = []
-    if arguments.mqtt is not None:
-        from tinytrain.stream.mqtt import Mqtt, parse_address
-
-        found.append(Mqtt(parse_address(arguments.mqtt), class_names))
-    if arguments.on_verdict is not None:
-        from tinytrain.stream.on_verdict import OnVerdict
-
-        found.append(OnVerdict(arguments.on_verdict))
-    return found
 
 
 def _say_token(path: str | None, code: str) -> None:

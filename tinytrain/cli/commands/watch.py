@@ -22,6 +22,7 @@ from tinytrain.cli.commands.common import (
     delta_in_use,
     open_delta,
     print_line,
+    readers_of,
     say,
 )
 from tinytrain.stream.events import CUSUM, IMAGES, NONE, Hint, Learned, TakenBack, Verdict
@@ -195,7 +196,12 @@ def opened(arguments):
     from tinytrain.stream.watcher import Watcher
 
     path = arguments.delta if os.path.isdir(arguments.delta) else arguments.store
-    others = _others(arguments, path, lambda: watcher.class_names)
+    others = readers_of(arguments, lambda: watcher.class_names)
+    if arguments.metrics is not None:
+        from tinytrain.stream.metrics import MetricsFile
+
+        check_outputs(arguments.metrics, needed=(arguments.delta, arguments.labels))
+        others.append(MetricsFile(arguments.metrics, path))
     backbone = BackboneOfDelta(arguments.backbone)
     store = start = None
     if path is None:
@@ -214,25 +220,6 @@ def opened(arguments):
     network = arguments.backbone or backbone_option(delta)  # otherwise `adapt` would take the usual one
     settings = Settings(folder=arguments.source or "", backbone=network, **how)
     return Session(watcher, Readers(Printer(arguments, watcher.kind), others), settings)
-
-
-def _others(arguments, store: str | None, class_names) -> list:
-    """Who hears the events beside the printer. Raises UsageError, InputError and StorageError."""
-    found = []
-    if arguments.mqtt is not None:
-        from tinytrain.stream.mqtt import Mqtt, parse_address
-
-        found.append(Mqtt(parse_address(arguments.mqtt), class_names))
-    if arguments.on_verdict is not None:
-        from tinytrain.stream.on_verdict import OnVerdict
-
-        found.append(OnVerdict(arguments.on_verdict))
-    if arguments.metrics is not None:
-        from tinytrain.stream.metrics import MetricsFile
-
-        check_outputs(arguments.metrics, needed=(arguments.delta, arguments.labels))
-        found.append(MetricsFile(arguments.metrics, store))
-    return found
 
 
 def _begin(store, arguments, backbone) -> None:
