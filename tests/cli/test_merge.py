@@ -96,7 +96,7 @@ def test_what_is_proved_to_be_worse_is_refused_and_not_written(stick, tmp_path, 
 @each(
     "words, code, text",
     [
-        (["one"], 2, "1 delta is nothing to merge"),
+        (["one"], 2, "of two or more deltas to merge 1 is given"),
         (["one", "missing"], 3, "file-missing"),
         (["one", "two", "--check", "nowhere"], 3, "file-missing"),
         (["one", "two", "-o", "one.delta.safetensors"], 2, "would replace"),
@@ -118,7 +118,7 @@ def test_images_of_a_class_that_nobody_learnt_are_refused(stick, tmp_path):
     write_images(tmp_path / "new", ("ant", "emu"), count=2)
     with pytest.raises(InputError, match="unknown-class"):
         tinytrain.merge(deltas(stick, "one", "two"), tmp_path / "new")
-    with pytest.raises(UsageError, match="1 deltas are too few"):
+    with pytest.raises(UsageError, match="to merge 1 is given"):
         tinytrain.merge(deltas(stick, "one"))
 
 

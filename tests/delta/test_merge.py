@@ -11,7 +11,7 @@ from headdata import embeddings, fitted
 from tinytrain import kernels
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.safetensors import decode
-from tinytrain.delta.classes import rename
+from tinytrain.delta.classes import forget, rename
 from tinytrain.delta.delta import Delta, Slice
 from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.delta.merge import AVERAGED, KEPT, SAME, SAME_IMAGES, SAME_NAME, UNTRAINED, merge
@@ -135,8 +135,21 @@ def test_a_delta_that_is_given_twice_counts_once(clients):
 
 def test_deltas_that_share_a_part_cannot_be_added(clients):
     one, other = merged(*clients[:3]).delta, merged(*clients[2:]).delta
-    with pytest.raises(InputError, match=r"bad-value: 1 deltas are in delta \d and in delta \d"):
+    with pytest.raises(InputError, match=r"bad-value: delta \d and delta \d share 1 of what they were"):
         merged(one, other)
+
+
+def test_a_merged_delta_still_knows_its_parts_when_it_has_learnt_or_forgotten(clients):
+    whole = merged(*clients[:3]).delta
+    head = whole.head.extended(6)
+    head.update(kernels.load(), X[:1], np.array([0], np.int32))
+    learnt, forgot = replace(whole, head=head), forget(whole, NAMES[0])
+    for changed in (learnt, forgot):
+        assert merged(changed, clients[1]).left_out == ("delta 1",)
+        assert merged(changed, whole).left_out == ("delta 1",)
+    assert merged(learnt, clients[3]).images == (241, 80)
+    with pytest.raises(InputError, match="share 3 of what they were made of"):
+        merged(learnt, forgot)
 
 
 def test_the_same_images_in_two_deltas_are_named_where_they_can_be_seen():

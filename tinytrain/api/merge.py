@@ -73,7 +73,7 @@ def merge(
     `deltas` is better than all of them together beyond chance.
     """
     if len(deltas) < 2:
-        raise UsageError("usage", f"{len(deltas)} deltas are too few to merge; give two or more")
+        raise UsageError("usage", f"of two or more deltas to merge {len(deltas)} is given; give more")
     opened = [open_delta(delta) for delta in deltas]
     names = names or [_name(given, k) for k, given in enumerate(deltas, 1)]
     found, judged, warnings = merging.merge(kernels.load(), opened, names), None, []

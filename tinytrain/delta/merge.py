@@ -145,18 +145,19 @@ def _input(name: str, delta: Delta) -> _Input:
         )
     moments = head.moments
     digest = digest_of(moments)
-    sources = _sources(delta.report.get("merged"), digest)
-    if not sources:
-        images = max(1, round(head.total / head.views))
-        sources = {digest: {"sums": digest, "images": images, "warmth": warmth_of(head)}}
+    sources, sums = _sources(delta.report.get("merged"))
+    if not sources or sums != digest:  # it is no merged one, or has learnt or forgotten since
+        known = sum(row["images"] for row in sources.values())
+        images = max(1, round(head.total / head.views) - known)
+        sources[digest] = {"sums": digest, "images": images, "warmth": warmth_of(head)}
     return _Input(name, delta, moments, sources, sum(row["images"] for row in sources.values()))
 
 
-def _sources(merged, digest: str) -> dict[str, dict]:
-    """What the sums called `digest` were made of, if a report says so in `merged`."""
-    rows = merged.get("sources") if isinstance(merged, dict) and merged.get("sums") == digest else None
+def _sources(merged) -> tuple[dict[str, dict], str | None]:
+    """What a delta was merged of, and how its sums were called then, if a report says so in `merged`."""
+    rows = merged.get("sources") if isinstance(merged, dict) else None
     if not isinstance(rows, list) or not all(isinstance(row, dict) and row.keys() == SOURCE for row in rows):
-        return {}
+        return {}, None
     fit = all(
         isinstance(row["sums"], str)
         and type(row["images"]) is int
@@ -164,7 +165,7 @@ def _sources(merged, digest: str) -> dict[str, dict]:
         and (row["warmth"] is None or (isinstance(row["warmth"], float) and 0 < row["warmth"] < MOST))
         for row in rows
     )
-    return {row["sums"]: row for row in rows} if fit else {}
+    return ({row["sums"]: row for row in rows}, merged.get("sums")) if fit else ({}, None)
 
 
 def _check(inputs: list[_Input]) -> None:
@@ -200,8 +201,8 @@ def _once(inputs: list[_Input]) -> tuple[list[_Input], list[_Input]]:
             if both:
                 raise InputError(
                     "bad-value",
-                    f"{len(both)} deltas are in {other.name} and in {one.name}, and would count twice;"
-                    " merge what these were made of",
+                    f"{other.name} and {one.name} share {len(both)} of what they were made of, which would"
+                    " count twice; merge what these were made of",
                 )
         kept.append(one)
     return [one for one in inputs if one in kept], left_out

@@ -51,15 +51,12 @@ def add_arguments(parser) -> None:
 
 def run(arguments) -> None:
     from tinytrain.api.merge import merge
-    from tinytrain.base.errors import UsageError
     from tinytrain.base.progress import ProgressLine
     from tinytrain.delta.file import save_delta
     from tinytrain.episode.kinds import IMAGES, KINDS
     from tinytrain.report.conclusion import LINES
     from tinytrain.report.layout import fitted
 
-    if len(arguments.deltas) < 2:
-        raise UsageError("usage", "1 delta is nothing to merge; give two or more")
     check_outputs(arguments.out, needed=arguments.deltas)
     opened = [open_delta(path) for path in arguments.deltas]
     network = BackboneOfDelta(arguments.backbone).of(opened[0], arguments.out) if arguments.check else None
@@ -85,7 +82,7 @@ def _items(out: str, result: dict) -> list:
     how, largest = result["layers"]["how"], short(result["layers"]["largest"])
     layers = LAYERS.get(how, f"kept from {largest}, which has most images: the deltas trained different ones")
     items = [
-        Item("merged", f"{len(rows)} deltas, {count_of(images, 'image')}", each),
+        Item("merged", f"{count_of(len(rows), 'delta')}, {count_of(images, 'image')}", each),
         Item("classes", f"{len(classes)}, with images of each", held),
         Item("layers", layers),
     ]
