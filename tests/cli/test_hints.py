@@ -28,7 +28,7 @@ def test_options_and_flags_are_taken_out_with_their_values(words, left):
 
 
 def delta_of(*digests: str) -> SimpleNamespace:
-    return SimpleNamespace(parts=[SimpleNamespace(backbone=digest) for digest in digests])
+    return SimpleNamespace(report={}, parts=[SimpleNamespace(backbone=digest) for digest in digests])
 
 
 ONE, TWO = "0" * 64, "1" * 64

@@ -131,6 +131,7 @@ def tt_text(*words, code=0):
 def test_a_folder_is_adapted_to_and_everything_that_is_said_of_it_names_the_kind(made):
     page = (made.root / "report.html").read_text()
     assert "windows" in made.said and not re.search(r"\bimages?\b", made.said)
+    assert "new.rows" in made.said
     shown = re.sub(r"<style>.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL)
     assert "Support windows" in shown and not re.search(r"\bimages?\b", shown, re.IGNORECASE)
     assert page.count("data:image/jpeg;base64,") >= 18
@@ -209,6 +210,11 @@ def test_deltas_are_merged_and_tried_on_windows(made, tmp_path):
         tt_text("adapt", folder, *options, "--out", tmp_path / out)
     words = ("merge", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "all", *made.backbone)
     assert "2 deltas, 48 windows" in tt_text(*words)
+    again = tt_text("merge", tmp_path / "all", tmp_path / "a", "-o", tmp_path / "again")
+    assert (
+        "1 delta, 48 windows" in again
+        and load_delta(tmp_path / "again").report["episode"]["kind"] == "motion"
+    )
     said = tt_text(*words, "--check", made.root / "more")
     (made.root / "more" / "ant" / "note.txt").unlink()
     assert "of 9 windows recognised" in said and "is no window" in said and "image" not in said
@@ -247,7 +253,8 @@ def test_uint8_items_of_any_channels_are_trained_in_int8_and_changed_by_the_kind
 
 def test_an_exported_model_takes_what_the_network_takes(made, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
-    tinytrain.export(made.delta, tmp_path / "m.onnx", made.root / "net.safetensors")
+    said = tt_text("export", made.delta, "-o", tmp_path / "m.onnx", *made.backbone)
+    assert "takes float32 windows of 24 x 1 x 6" in said
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
     given = session.get_inputs()[0]
     facts = json.loads(session.get_modelmeta().custom_metadata_map["tinytrain.image"])

@@ -106,6 +106,8 @@ def merge(kernels, deltas: Sequence[Delta], names: Sequence[str]) -> Merged:
     layers, parts = _layers(ordered)
     first = ordered[0].delta
     report = {"merged": {"sums": digest_of(total), "sources": list(sources.values())}}
+    if kind := first.report.get("episode", {}).get("kind"):
+        report["episode"] = {"kind": kind}
     forgotten = [one.delta.report["forgotten"] for one in inputs if "forgotten" in one.delta.report]
     if forgotten:
         left = sorted({place for facts in forgotten for place in facts["traces"]})

@@ -31,6 +31,11 @@ def kind_of(name: str) -> Kind:
     return KINDS[name]
 
 
+def kind_in(report: dict) -> Kind:
+    """The kind that the report of an adaptation names; images if it names none that is known here."""
+    return KINDS.get(report.get("episode", {}).get("kind"), IMAGES)
+
+
 def kind_of_file(path: str | os.PathLike) -> Kind | None:
     """The kind of a file, None if it is of no kind."""
     return next((kind for kind in reversed(KINDS.values()) if kind.owns(path)), None)

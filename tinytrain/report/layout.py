@@ -18,11 +18,9 @@ COMMAND_LINES = 3  # most lines of a command; a longer one is not broken
 
 def worded(facts: dict, text: str) -> str:
     """`text` about the report `facts`, in the words of the kind of its inputs."""
-    if "kind" not in facts["episode"]:
-        return text
-    from tinytrain.episode.kinds import kind_of  # only here, as text needs no numpy
+    from tinytrain.episode.kinds import kind_in  # only here, as text needs no numpy
 
-    return kind_of(facts["episode"]["kind"]).words(text)
+    return kind_in(facts).words(text)
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
+    from tinytrain.report.layout import worded
+
     options = {"labels": arguments.labels, "float_input": arguments.float_input}
     kind = kind_of(arguments.out, **options)
     check_outputs(arguments.out, needed=(arguments.delta, *backbone_files(arguments.backbone)))
@@ -59,7 +61,7 @@ def run(arguments) -> None:
     network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
     export(network, delta, arguments.out, **options)
     result = _facts(arguments, network, delta)
-    print_result(result, _text(result, network.name), arguments.json)
+    print_result(result, worded(delta.report, _text(result, network.name)), arguments.json)
 
 
 def _delta(arguments, delta) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from tinytrain.backbones.remembered import recall
 from tinytrain.cli.commands.common import DEFAULT_DATA, backbone_files
 
-NEW_IMAGE = "new.jpg"
 LETTERS = {"-o": "--out", "-q": "--quiet", "-v": "--verbose"}  # of options that hints leave out
 
 
@@ -15,10 +14,13 @@ def predict_words(place: str, backbone: str | None, delta) -> tuple[str, ...]:
 
     `backbone` is only named if a file of it could not be noted in the cache for a network of the delta.
     """
+    from tinytrain.episode.kinds import kind_in
+
     noted = {os.fspath(recall(part.backbone) or "") for part in delta.parts}
     unknown = any(os.path.realpath(file) not in noted for file in backbone_files(backbone))
     given = ("--backbone", backbone) if unknown else ()
-    return ("tinytrain", "predict", positional(place), NEW_IMAGE, *given)
+    new = f"new{kind_in(delta.report).suffixes[0]}"
+    return ("tinytrain", "predict", positional(place), new, *given)
 
 
 def positional(path: str) -> str:

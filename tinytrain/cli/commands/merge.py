@@ -53,9 +53,8 @@ def run(arguments) -> None:
     from tinytrain.api.merge import merge
     from tinytrain.base.progress import ProgressLine
     from tinytrain.delta.file import save_delta
-    from tinytrain.episode.kinds import IMAGES, KINDS
     from tinytrain.report.conclusion import LINES
-    from tinytrain.report.layout import fitted
+    from tinytrain.report.layout import fitted, worded
 
     check_outputs(arguments.out, needed=arguments.deltas)
     opened = [open_delta(path) for path in arguments.deltas]
@@ -67,8 +66,7 @@ def run(arguments) -> None:
     say(*found.warnings)
     most = None if arguments.verbose else LINES
     lines = fitted(_items(arguments.out, result), text_width(), most)
-    kind = KINDS.get(opened[0].report.get("episode", {}).get("kind"), IMAGES)
-    print_result(result, kind.words("\n".join(lines)), arguments.json)
+    print_result(result, worded(opened[0].report, "\n".join(lines)), arguments.json)
 
 
 def _items(out: str, result: dict) -> list:
