@@ -63,7 +63,7 @@ def with_output(network, layer, codes):
         ("squeeze", {"op": "squeeze"}),
         ("excite", {"op": "excite"}),
         ("not square", {"op": "conv", "kernel": (1, 3), "pad": (0, 1)}),
-        ("adds a shortcut", {"inputs": ("0.conv", "1.depthwise")}),
+        ("reads another layer than the one before it", {"inputs": ("0.conv", "1.depthwise")}),
         ("max-pool", {"op": "max-pool"}),
         ("behind a sum", {"inputs": ("1.depthwise", "0.conv"), "activation": "relu"}),
     ],

@@ -1,5 +1,6 @@
 """Int8 passes: codes that equal an oracle in whole numbers, and gradients that equal one in float64."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +9,11 @@ from cases import each, quick
 from int8nets import backward8, forward8, gradients8, run8, surrogate, toy8, walk
 from integernet import Integers
 from oracle import Oracle
+from toygraphs import Nodes
 from toynets import everything, images, random_updates, recipe, relative, selected
 
+from tinytrain.network.network import InputSpec, quantised
+from tinytrain.network.quantisation import Codes, Quantisation
 from tinytrain.plan.costs import image_macs
 from tinytrain.plan.recipe import Update
 from tinytrain.program.autodiff import inner_channels
@@ -114,6 +118,28 @@ def test_a_gradient_that_goes_on_takes_inner_channels_of_a_block_at_a_time():
     found = {call.kernel for call in segment.calls}
     assert "grad_input_columns" in found
     assert not found & {"depthwise_grad_in_place", "depthwise_grad_input_codes"}
+
+
+def test_the_gradient_of_a_channel_is_shown_once_if_a_sum_reads_inside_of_a_block():
+    """Fisher information is of the whole gradient, not of a part and another part."""
+    made, codes = Nodes(InputSpec((12, 12, 3))), Codes(6 / 255, -128)
+    made.add("conv", 8, 3, 2, activation="relu6")
+    made.block += 1
+    inner = made.add("pointwise", 8, activation="relu6")
+    filtered = made.add("depthwise", 8, 3, activation="relu6")
+    made.add("pointwise", 8, inputs=(filtered, inner))
+    network = quantised(made.network("inner sum"))
+    network = replace(network, quantisation=Quantisation((codes,) * 4, (None, None, None, codes)))
+    seen = Counter()
+    biases = tuple(Update(i, bias=True) for i in range(1, 4))
+    backward8(
+        network,
+        biases,
+        0,
+        1,
+        hook=lambda i, g, first: seen.update((i, first + k) for k in range(g.shape[-1])),
+    )
+    assert seen == dict.fromkeys(((i, k) for i in range(1, 4) for k in range(8)), 1)
 
 
 @NETWORKS

@@ -47,7 +47,7 @@ def forward8(network, first: int, last: int, n: int, row_tile: int | None = None
     return segment.finish(keep=segment.outputs), source
 
 
-def backward8(network, updates, first: int, n: int, row_tile: int | None = None):
+def backward8(network, updates, first: int, n: int, row_tile: int | None = None, hook=None):
     """(segment, buffers: source, gradient of the embedding, gradients of the trained numbers)."""
     layer = network.layers[first]
     source = Buffer("source", (n, *layer.in_hw, layer.cin), "uint8" if first == 0 else "int8")
@@ -58,7 +58,7 @@ def backward8(network, updates, first: int, n: int, row_tile: int | None = None)
     parts = trained_parts(network, recipe(updates), gradients)
     tape = Tape(cut_layer(network, updates), parts)
     emitter.forward(source.whole, first, len(network.layers), tape)
-    emitter.backward(emitter.pool_grad(g.whole), first, len(network.layers), tape)
+    emitter.backward(emitter.pool_grad(g.whole), first, len(network.layers), tape, hook)
     return segment.finish(), source, g, gradients
 
 

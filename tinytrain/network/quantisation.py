@@ -75,7 +75,7 @@ def node_obstacles(nodes) -> Iterator[str | None]:
             f"is of the operation {node.op}": not node.row.in_int8,
             "has filters that are not square, or not padded by (kernel - 1) // 2": node.is_layer
             and not node.is_usual,
-            "adds a shortcut": read[0] != index - 1,
+            "reads another layer than the one before it": read[0] != index - 1,
             f"has the activation {node.activation}": node.activation not in (None, "relu", "relu6"),
             "has an activation behind a sum": node.adds and node.activation is not None,
             f"has more than {MOST_INPUTS:,} weights per channel": node.fan_in > MOST_INPUTS,

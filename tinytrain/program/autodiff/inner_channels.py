@@ -18,7 +18,7 @@ Hook = Callable[[int, View, int], None]
 def has_inner_channels(emitter, i: int, tape: Tape) -> bool:
     """Whether the gradient goes through the block that node i ends by `through_block`.
 
-    It does not if weights of the depthwise layer are trained.
+    It does not if weights of the depthwise layer are trained, or another node reads inside of the block.
     """
     if i < 2 or i - 2 not in emitter.reached(tape):
         return False
@@ -26,6 +26,7 @@ def has_inner_channels(emitter, i: int, tape: Tape) -> bool:
     points = [node.row.by_input for node in nodes] == [True, False, True]
     filtering = points and nodes[1].row.same_channels and emitter.op(i - 1).forward_padded is not None
     chained = all(emitter.sources[k] == (k - 1,) for k in (i - 2, i - 1)) and emitter.sources[i][0] == i - 1
+    chained &= sum(read.count(k) for read in emitter.sources for k in (i - 2, i - 1)) == 2
     filtered = tape.trained.get(emitter.numbers[i - 1])
     frozen = filtered is None or filtered.weight is None
     return filtering and len({node.block for node in nodes}) == 1 and chained and frozen
