@@ -16,7 +16,7 @@ from toyserver import toy_server
 
 from tinytrain.base.errors import InputError
 from tinytrain.serve import camera as module
-from tinytrain.serve.camera import LOST, OK, Camera, command, kind_of, shown
+from tinytrain.serve.camera import LOST, OK, Camera, command, shown, source_at
 
 SECONDS = 60
 
@@ -200,7 +200,7 @@ def test_another_camera_is_used_at_once_and_none_is_the_browsers(film, tmp_path)
 
 
 def test_devices_are_read_by_their_tools_and_their_names_are_no_commands():
-    assert command("rpicam").startswith("rpicam-vid ") and kind_of("/dev/video0") == "device"
+    assert command("rpicam").startswith("rpicam-vid ") and source_at("/dev/video0") == "device"
     assert "'/dev/video0; rm x'" in command("/dev/video0; rm x")
 
 

@@ -58,7 +58,7 @@ class Camera:
 
     def use(self, address: str | None) -> None:
         """Another camera from now on. Raises InputError ``camera-failed`` for none that is known."""
-        source = kind_of(address)
+        source = source_at(address)
         self.end()
         with self._lock:
             self.address, self.source, self._newest = address, source, None
@@ -143,7 +143,7 @@ class Camera:
                     raise InputError("camera-failed", f"it has given no image for {STALL:.0f} seconds")
 
 
-def kind_of(address: str | None) -> str:
+def source_at(address: str | None) -> str:
     """What is at an address. Raises InputError ``camera-failed``."""
     if address is None:
         return BROWSER

@@ -48,7 +48,9 @@ class History:
     def find(self, key: str) -> Seen:
         """Row and file of an image. Raises InputError ``file-missing``."""
         if (seen := self._held.get(key) or self._passing.get(key)) is None:
-            raise InputError("file-missing", f"{one_line(key, 40)!r} is none of the last images")
+            raise InputError(
+                "file-missing", f"{one_line(key, 40)!r} is none of the last images; send it again"
+            )
         return seen
 
     def corrected(self, key: str, name: str | None) -> None:

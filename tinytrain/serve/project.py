@@ -232,7 +232,7 @@ class Project:
         for folder in self._folders():
             if class_name(folder) == name:
                 return folder
-        raise InputError("unknown-class", f"there is no class {one_line(name, 100)!r}")
+        raise InputError("unknown-class", f"there is no class {one_line(name, 100)!r}; add it first")
 
     def _new_name(self, name: str) -> str:
         """`name` as a class may have it, without one of that name."""

@@ -10,7 +10,7 @@ from tinytrain.backbones.load import open_backbone, remember_backbone
 from tinytrain.base.errors import InputError, TinytrainError
 from tinytrain.base.events import Event, Note
 from tinytrain.serve import take
-from tinytrain.serve.camera import DEVICE, FOLDER, MJPEG, Camera, kind_of, of_device
+from tinytrain.serve.camera import DEVICE, FOLDER, MJPEG, Camera, of_device, source_at
 from tinytrain.serve.hub import Hub
 from tinytrain.serve.live import Live
 from tinytrain.serve.project import Project
@@ -124,12 +124,12 @@ class Service:
 
     def use_camera(self, source: str, address: str | None) -> dict:
         """Another camera: of folders only the one that the server was started with."""
-        given = self._given if self._given and kind_of(self._given) == source else None
+        given = self._given if self._given and source_at(self._given) == source else None
         if source == DEVICE:
             given = given or of_device()
         elif source == MJPEG:
             given = address or given
-        if source in (DEVICE, FOLDER, MJPEG) and (given is None or kind_of(given) != source):
+        if source in (DEVICE, FOLDER, MJPEG) and (given is None or source_at(given) != source):
             text = f"no camera of the kind {source!r} is known here; start the server with --camera"
             raise InputError("camera-failed", text)
         self.camera.use(given if source in (DEVICE, FOLDER, MJPEG) else None)

@@ -84,7 +84,7 @@ def run(arguments) -> int:
             raise
         text = f"the page needs packages that are not installed; run: {install('web')}"
         raise InputError("package-missing", text) from error
-    from tinytrain.serve.camera import kind_of, of_board
+    from tinytrain.serve.camera import of_board, source_at
     from tinytrain.serve.certificate import certificate
     from tinytrain.serve.project import Project
     from tinytrain.serve.security import Door, names_of_this_machine
@@ -92,7 +92,7 @@ def run(arguments) -> int:
     from tinytrain.serve.settings import Settings
 
     settings = Settings(arguments.backbone, arguments.budget, arguments.threads)
-    kind_of(arguments.camera)
+    source_at(arguments.camera)
     with running.bound(arguments.host, arguments.port) as listening:
         port, names = listening.getsockname()[1], names_of_this_machine()
         token = None if running.is_loopback(arguments.host) else _token(arguments.token_file)
