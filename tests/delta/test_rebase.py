@@ -109,6 +109,8 @@ def test_what_cannot_go_on_is_refused(start):
     budget = replace(BUDGET, precision="noisy:0.1:3")
     with pytest.raises(UsageError, match=r"in noisy:0\.1:3 training begins at the network; give --precision"):
         tinytrain.adapt(NETWORK, toy_episode(), budget, FIRST, start=start)
+    with pytest.raises(UsageError, match="--replay is for training that begins at the network"):
+        tinytrain.adapt(NETWORK, replace(toy_episode(), replay=2), BUDGET, "last_layer", start=start)
 
 
 def test_the_command_begins_at_a_delta_and_its_result_is_for_the_network(tmp_path, capsys):

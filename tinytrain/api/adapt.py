@@ -80,6 +80,9 @@ def adapt(
     if start is not None and planner.backend.stored(planner.network):
         what = f"in {planner.precision} training begins at the network"
         raise UsageError("unsupported", f"{what}; give --precision float32")
+    if start is not None and opened.replay:
+        what = "--replay is for training that begins at the network, and --start begins elsewhere"
+        raise UsageError("unsupported", f"{what}; leave one of them out")
     report = adapting.adapt(planner.network, opened, None, planner, seed, device, force, train)
     return report if start is None else replace(report, delta=rebased(base, start, report.delta))
 
