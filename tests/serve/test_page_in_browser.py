@@ -291,7 +291,7 @@ def test_learning_shows_its_curve_and_can_be_cancelled(opened):
     page, told = opened(learning(), "learn")
     steps = [{"stage": "training", "done": k, "total": 9, "loss": 2 / k} for k in range(1, 9)]
     told.events = [("progress", step) for step in steps]
-    page.get_by_text("The measure of mistakes went from 2 to 0.25").wait_for()
+    page.get_by_text("Mistakes while practising, from 2 to 0.25").wait_for()
     page.get_by_role("button", name="Cancel").click()
     until(page, lambda: told.asked == [("DELETE /api/learn", None)])
 
@@ -310,6 +310,110 @@ def test_a_refusal_is_said_aloud(opened, status, code, words):
     page.get_by_label("Name of a new class").fill("cup")
     page.keyboard.press("Enter")
     page.get_by_role("alert").get_by_text(words).wait_for()
+
+
+def test_a_step_that_cannot_be_done_yet_leads_to_the_one_that_is_missing(opened):
+    def ways(status, view):
+        page, _ = opened(status, view)
+        link = page.locator(f"#{view} .onward a")
+        return link.inner_text(), link.get_attribute("href")
+
+    one = empty()
+    assert ways(one, "enough") == ways(one, "learn") == ways(one, "live") == ("First: Collect", "#collect")
+    assert ways(collected(), "enough") == ("Next: Learn", "#learn")
+    assert ways(collected(), "live") == ("First: Learn", "#learn")
+    assert ways(learnt(), "learn") == ("Next: Live", "#live")
+
+
+def test_a_name_that_is_taken_is_said_and_what_was_typed_stays(opened):
+    page, told = opened(collected())
+    name = page.get_by_label("Name of a new class")
+    name.fill("something else")
+    page.keyboard.press("Enter")
+    page.get_by_role("alert").get_by_text("There is a class something else already").wait_for()
+    title = page.locator("[data-key=cup]").get_by_label("Name of the class")
+    title.fill("key")
+    page.keyboard.press("Enter")
+    page.get_by_role("alert").get_by_text("There is a class key already").wait_for()
+    assert (name.input_value(), title.input_value(), told.asked) == ("something else", "cup", [])
+
+
+def test_pictures_that_came_together_are_taken_back_together_and_end_what_was_said_before(opened):
+    page, told = opened(collected())
+    page.get_by_label("Name of a new class").fill("cup")
+    page.keyboard.press("Enter")
+    page.get_by_role("alert").get_by_text("There is a class cup already").wait_for()
+    page.get_by_label("Add files to cup").set_input_files([a_file(f"{k}.png", "image/png") for k in "ab"])
+    page.get_by_text("2 pictures added to cup").wait_for()
+    assert not page.locator("[role=alert] .toast").count()
+    page.locator(".toast").get_by_role("button", name="Undo").click()
+    page.get_by_text("Taken back").wait_for()
+    assert told.asked[-1] == ("POST /api/undo", None)
+
+
+def test_a_camera_that_cannot_be_used_is_not_chosen_and_one_that_is_off_can_be_turned_on(opened):
+    page, told = opened(collected())
+    page.locator("#video").wait_for()
+    told.answers["POST /api/camera"] = 400, {"code": "camera-failed", "text": "none is known here"}
+    page.get_by_label("Which camera").select_option("device")
+    page.get_by_role("alert").get_by_text("none is known here").wait_for()
+    until(page, lambda: page.get_by_label("Which camera").input_value() == "browser")
+    page.get_by_label("Which camera").select_option("none")
+    page.get_by_role("button", name="Turn the camera on").click()
+    page.locator("#video").wait_for()
+
+
+def test_where_no_camera_can_be_turned_on_to_record_says_what_else_can_be_done(opened):
+    page, _ = opened(collected(), at=ELSEWHERE)
+    page.locator("[data-key=cup] .record").click()
+    page.get_by_role("alert").get_by_text("Use that of the device, or add photos").wait_for()
+
+
+@pytest.mark.parametrize("hides", ["learn", "correct"])
+def test_the_focus_stays_near_what_has_gone(opened, hides):
+    page, told = opened(learnt(), "learn" if hides == "learn" else "live")
+    if hides == "learn":
+        page.get_by_role("button", name="Learn again").press("Enter")
+        told.status = told.status | {"learn": learning()["learn"]}
+        page.get_by_role("button", name="Cancel").wait_for()
+    else:
+        names = [*told.status["delta"]["classes"], "pear"]
+        page.get_by_role("button", name="Something new").press("Enter")
+        page.keyboard.type("pear")
+        told.answers["POST /api/predict"] = 200, verdict("cup-3", "cup", names)
+        page.locator("#bars", has_text="pear").wait_for()
+        page.keyboard.press("Enter")
+        page.locator("#corrections").get_by_role("button", name="pear").wait_for()
+        assert '"class":"pear","new":true' in told.asked[-1][1]
+    view = "learn" if hides == "learn" else "corrections"
+    until(page, lambda: page.evaluate(f"document.activeElement.closest('#{view}') !== null"))
+
+
+def test_without_a_picture_nothing_can_be_corrected(opened):
+    page, _ = opened(learnt() | {"trial": False}, "live", at=ELSEWHERE)
+    page.get_by_text("Waiting for a picture").wait_for()
+    assert not page.get_by_role("button", name="Something new").is_visible()
+    page.get_by_label("Try a picture").set_input_files(a_file("a.jpg", "image/jpeg"))
+    page.get_by_role("button", name="Something new").wait_for()
+
+
+def test_no_message_covers_the_way_on(opened):
+    page, _ = opened(collected(), viewport={"width": 360, "height": 700}, has_touch=True, is_mobile=True)
+    page.get_by_label("Add files to cup").set_input_files(a_file("a.png", "image/png"))
+    page.get_by_text("1 picture added to cup").wait_for()
+    page.evaluate("scrollTo({top: 99999, behavior: 'instant'})")
+    link, toast = page.locator("#collect .onward a"), page.locator(".toast")
+    assert link.bounding_box()["y"] + link.bounding_box()["height"] < toast.bounding_box()["y"]
+    assert not page.get_by_text("Drop pictures on a class").is_visible()
+
+
+def test_what_is_enough_asks_for_no_more(opened):
+    status = collected()
+    status["check"]["result"] |= {"five_more": {"images": 5, "gain": 0.0, "low": 0.0, "high": 0.0}}
+    status["check"]["result"]["next_class"] |= {"errors": 0, "like": None}
+    page, _ = opened(status, "enough")
+    page.get_by_text("More pictures of the same kind would hardly help. Let it learn.").wait_for()
+    assert not page.get_by_text("More pictures of phone").count()
 
 
 def test_files_that_are_no_pictures_are_named(opened):

@@ -130,7 +130,7 @@ class Service:
         elif source == MJPEG:
             given = address or given
         if source in (DEVICE, FOLDER, MJPEG) and (given is None or source_at(given) != source):
-            text = f"no camera of the kind {source!r} is known here; start the server with --camera"
+            text = "this device has no such camera; plug one in, or start the server with --camera"
             raise InputError("camera-failed", text)
         self.camera.use(given if source in (DEVICE, FOLDER, MJPEG) else None)
         self.hub.tell("camera", self.camera.facts())

@@ -27,8 +27,8 @@ const number = (value, options) => new Intl.NumberFormat(language, options).form
 const percent = value => number(value, { style: "percent" })
 
 function duration(seconds) {
-  const n = Math.max(1, Math.ceil(seconds))
-  return n < 90 ? t("seconds", { n }) : t("minutes", { n: Math.ceil(n / 60) })
+  const [value, unit] = seconds < 90 ? [seconds, "second"] : [seconds / 60, "minute"]
+  return number(Math.max(1, Math.ceil(value)), { style: "unit", unit, unitDisplay: "long" })
 }
 
 function size(bytes) {
@@ -43,9 +43,7 @@ function speak(chosen) {
   every("t", (e, text) => { e.textContent = text })
   every("label", (e, text) => e.setAttribute("aria-label", text))
   every("alt", (e, text) => { e.alt = text })
-  every("title", (e, text) => { e.title = text })
   every("placeholder", (e, text) => { e.placeholder = text })
-  document.querySelectorAll("[data-next]").forEach(e => { e.textContent = t("next", { step: t(e.dataset.next) }) })
   document.querySelectorAll("[data-key]").forEach(e => e.remove()) // lists are made again, in the other language
   render()
 }
@@ -99,6 +97,7 @@ function say(text, undo = null, bad = false) {
   if (undo) toast.append(h("button", { onclick: () => { close(); undo() } }, t("undo")))
   toast.append(h("button", { class: "icon", "aria-label": t("close"), onclick: close }, "✕"))
   const box = $("toasts").children[bad ? 1 : 0]
+  if (!bad) $("toasts").children[1].replaceChildren() // what went wrong before is over
   box.replaceChildren(toast)
   const timer = setInterval(() => { if (!toast.matches(":hover, :focus-within")) close(clearInterval(timer)) }, TOAST)
 }
@@ -280,23 +279,23 @@ function renderCamera() {
     : words[state.camera.state] ?? "camera.off"
   const text = t(key) + (now !== "browser" && key === "camera.lost" && state.camera.text ? ` (${state.camera.text})` : "")
   if ($("camera-text").textContent !== text) $("camera-text").textContent = text
-  $("camera-on").hidden = now !== "browser"
+  $("camera-on").hidden = !secure() || !["browser", "none"].includes(now)
 }
 
 async function choose(chosen) {
   trouble = null
   lost = false
   if (chosen === "mjpeg") { later(); return $("address").elements.address.focus() }
-  picked = chosen
-  if (chosen !== "browser" && (chosen !== "none" || source !== "browser")) await attempt("POST", "/api/camera", { source: chosen })
+  if (chosen === "browser" || (chosen === "none" && source === "browser") || await attempt("POST", "/api/camera", { source: chosen })) picked = chosen
   await follow()
+  $("source").value = source
 }
 
 // Pictures come in
 
 let taking = null // what is recorded while a button is held
 async function record(name, button) {
-  if (!isOn()) return say(t("record.camera"), null, true)
+  if (!isOn()) return say(trouble || !secure() ? $("camera-text").textContent : t("record.camera"), null, true)
   const mine = taking = { n: 0, near: 0, error: null }, sent = new Set()
   const send = async blob => {
     const found = await json("POST", `${at(name)}/images?recording=1`, blob).catch(error => { mine.error = error })
@@ -318,7 +317,7 @@ async function record(name, button) {
   $("rolling").hidden = true
   if (mine.error) return told(mine.error)
   const near = mine.near ? ` ${t("near", { n: mine.near })}` : ""
-  say(t("added", { n: mine.n, name }) + near, mine.n === 1 ? undo : null)
+  say(t("added", { n: mine.n, name }) + near, mine.n ? undo : null)
 }
 
 function recorder(name) {
@@ -352,7 +351,7 @@ async function upload(name, files) {
     }
   }
   await Promise.all([one(), one()])
-  if (added || !refused.length) say(t("added", { n: added, name }), added === 1 ? undo : null)
+  if (added || !refused.length) say(t("added", { n: added, name }), added ? undo : null)
   else $("toasts").children[0].replaceChildren()
   if (refused.length) {
     const some = refused.slice(0, 3).join("; ") + (refused.length > 3 ? " …" : "")
@@ -415,7 +414,7 @@ function card(name) {
   title.addEventListener("change", async () => {
     const wanted = title.value.trim()
     if (!wanted || wanted === name) title.value = name
-    else if (!await attempt("PATCH", at(name), { name: wanted })) title.value = name
+    else if (taken(wanted) || !await attempt("PATCH", at(name), { name: wanted })) title.value = name
   })
   title.addEventListener("keydown", event => {
     if (event.key === "Escape") title.value = name
@@ -503,8 +502,10 @@ function chips(names, chosen, withNew) {
     chosen(name.value.trim(), !names.includes(name.value.trim()))
     form.hidden = true
     name.value = ""
+    more.focus()
   })
-  if (withNew) box.append(h("button", { "aria-expanded": "false", onclick: () => { form.hidden = !form.hidden; held = verdict?.id; if (!form.hidden) name.focus() } }, t("live.new")), form)
+  const more = h("button", { "aria-expanded": "false", onclick: () => { form.hidden = !form.hidden; held = verdict?.id; if (!form.hidden) name.focus() } }, t("live.new"))
+  if (withNew) box.append(more, form)
   return box
 }
 
@@ -515,15 +516,15 @@ function renderEnough() {
   const counts = classes.map(row => [row.name, row.count])
   show(box, [check, counts], () => {
     const result = check.result
-    if (!result) return [p(t(check.state === "none" || !classes.length ? "enough.none" : "enough.running"), "hint")]
-    const { accuracy, low, high } = result.estimate
+    if (!result) return [p(t(check.state === "none" || !classes.length ? "learn.empty" : "enough.running"), "hint")]
+    const { accuracy, low, high } = result.estimate, rows = advice(result)
     const estimated = accuracy == null ? [p(t("enough.unknown"), "figure")] : [
       p(t("enough.accuracy", { percent: percent(accuracy) }), "figure"), track(accuracy, low, high),
       p(t("enough.interval", { low: percent(low), high: percent(high) }), "dim")]
     return [
       ...estimated,
       check.state === "ready" ? null : p(t("enough.running"), "dim"),
-      panel(t("enough.next"), advice(result)),
+      rows.length ? panel(t("enough.next"), rows) : null,
       panel(result.suspects.length ? t("enough.suspects") : t("enough.fine"), result.suspects.slice(0, 8).map(suspect),
         result.suspects.length ? t("enough.suspects.lead") : null),
       panel(t("enough.classes"), classes.map(row => {
@@ -539,12 +540,17 @@ const panel = (title, rows, lead) => h("div", { class: "panel" }, h("h2", {}, ti
 
 function advice({ next_class: next, confused, five_more: gain }) {
   const rows = [], name = next.name
-  rows.push(h("li", {}, h("span", {}, next.like ? t("enough.photograph.like", next) : t("enough.photograph", { name })),
+  if (next.like) rows.push(h("li", {}, h("span", {}, t("enough.photograph.like", next)),
     h("button", { onclick: () => { location.hash = "collect"; requestAnimationFrame(() => findCard(name)?.querySelector(".record").focus()) } }, t("enough.go", { name }))))
   if (confused) rows.push(h("li", {}, h("span", {}, t("enough.confused", { a: confused.classes[0], b: confused.classes[1] }))))
   const points = gain && Math.round(100 * gain.gain)
   if (gain) rows.push(h("li", {}, h("span", {}, t(points > 0 ? "enough.gain" : "enough.gain.none", { points }))))
   return rows
+}
+function taken(name) {
+  const found = state.classes.some(row => row.name === name)
+  if (found) say(t("class.taken", { name }), null, true)
+  return found
 }
 const findCard = name => [...$("classes").children].find(e => e.dataset.key === name)
 
@@ -571,9 +577,8 @@ async function renderLearn() {
   $("start").disabled = !ready
   $("start").textContent = t(delta ? "learn.again" : "learn.start")
   $("start").classList.toggle("main", !delta)
-  $("onward").classList.toggle("main", Boolean(delta))
   $("learn-before").textContent = running ? "" : !ready ? t("learn.empty") : !estimate ? t("learn.estimate")
-    : estimate.failed ? "" : t("learn.before", { time: duration(estimate.seconds), bytes: size(estimate.bytes) })
+    : estimate.failed ? "" : t("learn.before", { time: duration(estimate.seconds), bytes: size(estimate.bytes) }) + (delta ? "" : ` ${t("learn.first")}`)
   const progress = learn.progress
   if (progress?.total) $("progress").value = Math.min(1, progress.done / progress.total)
   else $("progress").removeAttribute("value")
@@ -594,7 +599,7 @@ function drawLosses() {
   const most = Math.max(...losses), points = losses.map((loss, k) => `${(300 * k) / (losses.length - 1)},${88 - (86 * loss) / most}`)
   $("curve").querySelector("polyline").setAttribute("points", points.join(" "))
   const short = value => number(value, { maximumSignificantDigits: 2 })
-  $("curve-words").textContent = t("loss.words", { first: short(losses[0]), last: short(losses.at(-1)) })
+  $("loss").textContent = t("loss", { first: short(losses[0]), last: short(losses.at(-1)) })
 }
 
 function answer(running) {
@@ -666,6 +671,7 @@ function renderLive() {
   $("pause").hidden = !isOn()
   $("readapt").disabled = state.learn.state === "running"
   if (!delta || view !== "live") return
+  $("wrong").hidden = $("corrections").hidden = !verdict
   const sure = verdict && percent(verdict.confidence)
   const name = verdict ? verdict.class ?? t("live.none") : t("live.waiting")
   $("name").replaceChildren(named(name))
@@ -674,7 +680,7 @@ function renderLive() {
   if (verdict && Date.now() - spokenAt > 2500 && $("spoken").dataset.said !== name) {
     spokenAt = Date.now()
     $("spoken").dataset.said = name
-    $("spoken").textContent = verdict.class == null ? name : t("live.says", { name, percent: sure })
+    $("spoken").textContent = verdict.class == null ? name : `${name}, ${t("live.sure", { percent: sure })}`
   }
   sync($("bars"), delta.classes, name => h("li", { class: "bar" }, h("b", {}, named(name)), h("span", {}), track(0)), (row, name) => {
     const value = verdict?.scores[name] ?? 0
@@ -683,12 +689,12 @@ function renderLive() {
     row.querySelector("i").style.width = `${100 * value}%`
   })
   const names = known()
-  show($("corrections"), names, () => [chips(names, (name, isNew) => correct(held ?? verdict?.id, name, isNew), true)])
-  $("history-lead").textContent = t(live.history.length ? "live.history.lead" : "live.history.empty")
+  // A name that is being typed stays.
+  if (!$("corrections").querySelector("form:focus-within")) show($("corrections"), names, () => [chips(names, (name, isNew) => correct(held ?? verdict?.id, name, isNew), true)])
   sync($("history"), live.history.map(entry => entry.id), id => h("li", {}, h("button", { onclick: () => open({ id, name: live.history.find(e => e.id === id)?.class, live: true }) }, picture(`/api/seen/${id}`), h("span", {}))),
     (item, id) => {
       const entry = state.live.history.find(entry => entry.id === id)
-      const words = entry.corrected ? t("live.corrected", { name: entry.corrected }) : entry.class ?? t("live.unknown")
+      const words = entry.corrected ? t("live.corrected", { name: entry.corrected }) : entry.class ?? t("live.none")
       if (item.textContent !== words) item.querySelector("span").textContent = words
       item.firstChild.classList.toggle("fixed", Boolean(entry.corrected))
     })
@@ -748,6 +754,18 @@ function later() {
 }
 
 function render() {
+  const focused = []
+  for (let e = document.activeElement; e !== document.body && e; e = e.parentElement) focused.push(e)
+  renderAll()
+  // If what has the focus goes, what is around it gets it, not the beginning of the page.
+  const near = focused.find(e => e.getClientRects().length)
+  if (!near || near === focused[0]) return
+  near.tabIndex = -1
+  near.classList.add("lost")
+  near.focus({ preventScroll: true })
+}
+
+function renderAll() {
   const taught = state.classes.filter(row => row.count).length
   const done = { collect: taught >= 2, enough: state.check.state === "ready", learn: Boolean(state.delta), live: false, take: false }
   document.title = `${t(view)} · ${state.project || "tinytrain"}`
@@ -759,6 +777,13 @@ function render() {
     else link.removeAttribute("aria-current")
   })
   VIEWS.forEach(name => { $(name).hidden = name !== view })
+  // The way on, or to what is missing first.
+  document.querySelectorAll("[data-next]").forEach(link => {
+    const first = view === "collect" || state.delta ? null : taught < 2 ? "collect" : view === "live" ? "learn" : null
+    link.setAttribute("href", `#${first ?? link.dataset.next}`)
+    link.textContent = t(first ? "first" : "next", { step: t(first ?? link.dataset.next) })
+    link.classList.toggle("main", Boolean(first) || done[view])
+  })
   $("trial").hidden = !state.trial
   const above = view === "live" ? $("corrections") : $("answer")
   if (above.nextElementSibling !== $("trial")) above.after($("trial"))
@@ -789,7 +814,7 @@ function begin() {
   $("new").addEventListener("submit", async event => {
     event.preventDefault()
     const name = event.target.elements.name.value.trim()
-    if (!name || !await attempt("POST", "/api/classes", { name })) return
+    if (!name || taken(name) || !await attempt("POST", "/api/classes", { name })) return
     event.target.reset()
     if (phone) event.target.elements.name.blur() // its keyboard goes away
     setTimeout(() => findCard(name)?.scrollIntoView({ block: "nearest" }), 100)
