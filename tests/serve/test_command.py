@@ -51,6 +51,7 @@ def test_the_link_is_printed_and_a_signal_ends_it_at_once_although_somebody_list
             process.send_signal(number)
             _, said = process.communicate(timeout=60)
     assert process.returncode == 0 and "Traceback" not in said, said
+    assert "open this link in a browser; Ctrl-C ends it" in said
 
 
 @pytest.mark.slow

@@ -103,9 +103,12 @@ def run(arguments) -> int:
         service = Service(Project(arguments.project), settings, camera, others)
         server = running.server(service, door, pair)
         link = running.link(arguments.host, port, door)
-        shown = link if arguments.token_file is None or sys.stdout.isatty() else link.partition("?")[0]
+        whole = arguments.token_file is None or sys.stdout.isatty()
+        shown = link if whole else link.partition("?")[0]
         print_result({"link": link, "port": port, "token": token}, shown, arguments.json)
         sys.stdout.flush()
+        if whole and not arguments.json:
+            say("open this link in a browser; Ctrl-C ends it")
         if token is not None and not arguments.json:
             _say_token(arguments.token_file, running.qr_code(link))
         server.run(sockets=[listening])
