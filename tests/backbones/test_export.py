@@ -18,6 +18,7 @@ from commandline import tt
 from exported import colourful, largest_difference, untrained
 from onnx.reference import ReferenceEvaluator
 from published import published_network
+from toygraphs import GRAPHS, Nodes
 
 import tinytrain
 from tinytrain.backbones.catalogue import SHIPPED
@@ -36,6 +37,7 @@ from tinytrain.delta.file import load_delta
 from tinytrain.network.committee import Committee
 from tinytrain.network.file import save_network
 from tinytrain.network.input_spec import InputSpec
+from tinytrain.network.node import ACTIVATIONS
 from tinytrain.pipeline.committee import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
@@ -114,6 +116,43 @@ def test_a_hundred_images_get_the_probabilities_of_the_predictor(adapted, answer
 @pytest.mark.parametrize("name", toynets.ROWS)
 def test_every_kind_of_layer_is_exported(answers, name):
     assert difference_untrained(answers, toynets.toy(name)) < CLOSE
+
+
+@each("name", GRAPHS)
+def test_every_graph_is_exported(answers, name):
+    network = GRAPHS[name]()
+    as_images = replace(network, input=replace(network.input, kind="image"))
+    assert difference_untrained(answers, as_images) < CLOSE
+
+
+def network_behind(activation: str):
+    """A network whose second layer has `activation`, with numbers below 0 on both sides of its bends."""
+    made = Nodes(InputSpec((12, 12, 3)))
+    made.add("conv", 8, 3, 2)
+    made.block += 1
+    numbers = tuple((name, {"slope": 0.2, "floor": -0.4}[name]) for name in ACTIVATIONS[activation])
+    made.add("conv", 12, 3, activation=activation, attributes=numbers)
+    return made.network("behind")
+
+
+@each("activation", ACTIVATIONS)
+def test_every_activation_is_exported_as_the_network_computes_it_or_refused(answers, activation):
+    try:
+        assert difference_untrained(answers, network_behind(activation)) < CLOSE
+    except InputError as error:
+        assert f"{activation} cannot be written to" in str(error)
+
+
+@each("suffix", ["onnx", "tflite"])
+def test_an_activation_that_a_format_has_no_row_for_is_refused_and_nothing_is_written(suffix, tmp_path):
+    network = network_behind("hard-sigmoid")
+    first, second = network.nodes
+    odd = replace(network, nodes=(first, replace(second, activation="odd")))
+    delta, path = replace(untrained(network), backbone=odd.digest), tmp_path / f"a.{suffix}"
+    text = f"layer 1.conv: odd cannot be written to .{suffix} files; export to a .safetensors file"
+    with pytest.raises(InputError, match=f"unsupported: {text}$"):
+        export(odd, delta, path)
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("chosen", [None, [0], [2, 1]])

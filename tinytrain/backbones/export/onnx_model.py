@@ -10,7 +10,7 @@ normalised inside. What stays outside is resizing: an image must come in the siz
 import numpy as np
 
 from tinytrain import __version__
-from tinytrain.backbones.export.walk import contains_activation, described, pool_padding, write_steps
+from tinytrain.backbones.export.walk import described, pool_padding, write_steps
 from tinytrain.backbones.onnx.reading import need_onnx
 from tinytrain.base.file_kinds import PRODUCER
 from tinytrain.delta.delta import Delta, apply
@@ -68,9 +68,15 @@ class OnnxWriter:
     Values between layers are (n, channels, height, width).
     """
 
+    suffix, inside = ".onnx", ()
+
     def __init__(self, onnx, float_input: bool):
         self.onnx, self.nodes, self.constants, self.float_input = onnx, [], [], float_input
         self._numbers: dict[float, str] = {}
+        self.activations = {
+            "relu": self._relu, "relu6": self._relu6, "hard-swish": self._hard_swish,
+            "hard-sigmoid": self._hard_sigmoid, "leaky-relu": self._leaky_relu,
+        }  # fmt: skip
 
     def image(self, shape: tuple[int, ...]) -> str:
         return INPUT if self.float_input else self._node("Cast", [INPUT], to=self.onnx.TensorProto.FLOAT)
@@ -90,7 +96,7 @@ class OnnxWriter:
         if scale is not None:
             scale = self._constant(f"{layer.name}.scale", scale)
             weight = self._node("DequantizeLinear", [weight, scale], axis=0)
-        y = self._node(
+        return self._node(
             "Conv",
             [x, weight, self._constant(f"{layer.name}.bias", network.bias(index))],
             kernel_shape=layer.kernel,
@@ -98,25 +104,24 @@ class OnnxWriter:
             pads=layer.pad * 2,
             group=layer.groups,
         )
-        if not layer.activation or not contains_activation(layer):
-            return y
-        return self.activate(y, layer)
 
-    def activate(self, x: str, node: Node) -> str:
-        activation = node.activation
-        if activation == "leaky-relu":
-            slope, floor = node.numbers("slope", "floor")
-            return self._node("Max", [self._node("LeakyRelu", [x], alpha=slope), self._number(floor)])
-        if activation == "relu":
-            return self._node("Relu", [x])
-        if activation == "relu6":
-            return self._node("Clip", [x, self._number(0), self._number(6)])
-        if activation == "hard-swish":
-            return self._node("Mul", [x, self._node("HardSigmoid", [x], alpha=1 / 6, beta=0.5)])
+    def _relu(self, x: str, node: Node) -> str:
+        return self._node("Relu", [x])
+
+    def _relu6(self, x: str, node: Node) -> str:
+        return self._node("Clip", [x, self._number(0), self._number(6)])
+
+    def _hard_swish(self, x: str, node: Node) -> str:
+        return self._node("Mul", [x, self._node("HardSigmoid", [x], alpha=1 / 6, beta=0.5)])
+
+    def _hard_sigmoid(self, x: str, node: Node) -> str:
         # Not a HardSigmoid: OpenCV takes that and any product of it for a hard-swish.
-        moved = self._node("Add", [x, self._number(3)])
-        ramp = self._node("Clip", [moved, self._number(0), self._number(6)])
+        ramp = self._relu6(self._node("Add", [x, self._number(3)]), node)
         return self._node("Mul", [ramp, self._number(1 / 6)])
+
+    def _leaky_relu(self, x: str, node: Node) -> str:
+        slope, floor = node.numbers("slope", "floor")
+        return self._node("Max", [self._node("LeakyRelu", [x], alpha=slope), self._number(floor)])
 
     def max_pool(self, x: str, node: Node) -> str:
         before, after = pool_padding(node)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinytrain.backbones.export.walk import contains_activation, described, pool_padding, write_steps
+from tinytrain.backbones.export.walk import described, is_inside, pool_padding, write_steps
 from tinytrain.base.errors import InputError
 from tinytrain.base.extras import install
 from tinytrain.delta.delta import Delta, apply
@@ -73,6 +73,8 @@ def _with_labels(model: bytes, class_names: tuple[str, ...]) -> bytes:
 class TfliteWriter:
     """Tensors, operators and buffers of one subgraph; a value is the number of its tensor."""
 
+    suffix, inside = ".tflite", ("relu6", "relu")
+
     def __init__(self, schema, float_input: bool):
         self.schema, self.float_input = schema, float_input
         self.tensors, self.operators, self.codes = [], [], []
@@ -80,6 +82,8 @@ class TfliteWriter:
         self._shapes: list[tuple[int, ...]] = []
         self._numbers: dict[float, int] = {}
         self._names: set[str] = set()
+        self.activations = dict.fromkeys(("relu", "relu6", "hard-swish"), self._same_name)
+        self.activations |= {"hard-sigmoid": self._hard_sigmoid, "leaky-relu": self._leaky_relu}
 
     def model(self, facts: dict[str, str]):
         """The whole model, with `facts` as its metadata."""
@@ -116,8 +120,9 @@ class TfliteWriter:
         depthwise = layer.op == "depthwise"
         facts = {"strideH": layer.stride[0], "strideW": layer.stride[1], "padding": self.schema.Padding.VALID}
         facts |= {"depthMultiplier": 1} if depthwise else {}
-        if layer.activation and contains_activation(layer):
-            facts["fusedActivationFunction"] = getattr(self._functions, layer.activation.upper())
+        if is_inside(self, layer):
+            functions = self.schema.ActivationFunctionType
+            facts["fusedActivationFunction"] = getattr(functions, layer.activation.upper())
         options = self._made("DepthwiseConv2DOptions" if depthwise else "Conv2DOptions", **facts)
         filters = np.ascontiguousarray(_filters(network.float_weight(index), layer))
         inputs = [
@@ -141,27 +146,23 @@ class TfliteWriter:
             return self._operator("PADV2", [*inputs, self._number(value)], shape)
         return self._operator("PAD", inputs, shape)
 
-    @property
-    def _functions(self):
-        return self.schema.ActivationFunctionType
-
     def join(self, values: list[int]) -> int:
         (height, width, _), channels = self._shapes[values[0]], sum(self._shapes[x][2] for x in values)
         return self._operator(
             "CONCATENATION", values, (height, width, channels), self._made("ConcatenationOptions", axis=3)
         )
 
-    def activate(self, x: int, node: Node) -> int:
-        shape, activation = self._shapes[x], node.activation
-        if activation == "leaky-relu":
-            slope, floor = node.numbers("slope", "floor")
-            leaky = self._operator("LEAKY_RELU", [x], shape, self._made("LeakyReluOptions", alpha=slope))
-            return self._operator("MAXIMUM", [leaky, self._number(floor)], shape)
-        if activation == "relu":
-            return self._operator("RELU", [x], shape)
-        if activation == "hard-swish":
-            return self._operator("HARD_SWISH", [x], shape)
-        moved = self._made("AddOptions", fusedActivationFunction=self._functions.RELU6)
+    def _same_name(self, x: int, node: Node) -> int:
+        return self._operator(node.activation.upper().replace("-", "_"), [x], self._shapes[x])
+
+    def _leaky_relu(self, x: int, node: Node) -> int:
+        (slope, floor), shape = node.numbers("slope", "floor"), self._shapes[x]
+        leaky = self._operator("LEAKY_RELU", [x], shape, self._made("LeakyReluOptions", alpha=slope))
+        return self._operator("MAXIMUM", [leaky, self._number(floor)], shape)
+
+    def _hard_sigmoid(self, x: int, node: Node) -> int:
+        shape = self._shapes[x]
+        moved = self._made("AddOptions", fusedActivationFunction=self.schema.ActivationFunctionType.RELU6)
         ramp = self._operator("ADD", [x, self._number(3)], shape, moved)
         return self._operator("MUL", [ramp, self._number(1 / 6)], shape)
 

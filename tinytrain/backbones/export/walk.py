@@ -4,15 +4,18 @@ A value between operations is known by a name or a number, as the format has it.
 
 * ``image(shape)``: the input, uint8 or float32 images (n, height, width, channels), as float32;
 * ``pixels(x, spec)``: the image as numbers of the first layer;
-* ``convolution(network, index, x)``: layer `index` of `Network.all_layers` with its bias; if it adds nothing,
-  with its ReLU6 or ReLU; ``activate(x, node)``: an activation that the convolution does not contain;
+* ``convolution(network, index, x)``: layer `index` of `Network.all_layers` with its bias, and with its
+  activation if `is_inside` says so;
 * ``max_pool(x, node)``: the largest of the windows of `node`; ``join(xs)``: channels side by side;
 * ``mean(x)``: the mean over rows and columns, which stay as axes of 1; ``scale(x, factors)``: their product;
 * ``add(x, y)``; ``average(x, window)``: means over windows that do not overlap; rows and columns that fill no
   window are ignored; ``interpolate(x, like, hw)``: bilinearly to the size `hw` of the value `like`;
 * ``embedding(x)``: the mean over rows and columns, (n, d); ``unit(embedding)``: the same at length 1;
 * ``side_by_side(embeddings)``: one after another, (n, sum of d);
-* ``classify(unit, head)``: the output, a probability for each class.
+* ``classify(unit, head)``: the output, a probability for each class;
+
+and the attributes `suffix`, `inside`, the activations that its convolutions can contain, and `activations`, a
+table of functions of x and the node: what follows a convolution that does not contain it.
 """
 
 import json
@@ -29,7 +32,8 @@ from tinytrain.network.node import Node
 def write_steps(network: Network | Committee, delta: Delta, writer) -> None:
     """All steps of `network`, which is an adapted one or a committee of these, and of the head of `delta`.
 
-    Raises InputError ``unsupported`` for a head that is no linear map of the unit embedding.
+    Raises InputError ``unsupported`` for a head that is no linear map of the unit embedding, and for an
+    activation that the writer does not know.
     """
     if not isinstance(delta.head, LinearHead):
         raise InputError(
@@ -55,7 +59,12 @@ def _convolution(writer, network: Network, i: int, inputs: list):
     y = writer.convolution(network, network.numbers[i], x)
     for other in added:
         y = writer.add(y, other)
-    return y if contains_activation(node) else writer.activate(y, node)
+    if node.activation is None or is_inside(writer, node):
+        return y
+    if node.activation not in writer.activations:
+        what = f"layer {node.name}: {node.activation} cannot be written to {writer.suffix} files"
+        raise InputError("unsupported", f"{what}; export to a .safetensors file")
+    return writer.activations[node.activation](y, node)
 
 
 def pool_padding(node: Node) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -95,9 +104,9 @@ STEPS = {
 }
 
 
-def contains_activation(layer: Node) -> bool:
-    """Whether `convolution` of a writer already does what follows the convolution, which may be nothing."""
-    return layer.activation in (None, "relu6", "relu") and not (layer.activation and layer.adds)
+def is_inside(writer, layer: Node) -> bool:
+    """Whether `convolution` of a writer does the activation, too: not if something is added before it."""
+    return layer.activation in writer.inside and not layer.adds
 
 
 def described(network: Network | Committee, delta: Delta, float_input: bool) -> dict[str, str]:
