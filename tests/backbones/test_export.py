@@ -6,6 +6,7 @@ import sys
 import zipfile
 from dataclasses import replace
 
+import flatbuffers
 import numpy as np
 import onnx
 import onnxruntime
@@ -24,7 +25,7 @@ import tinytrain
 from tinytrain.backbones.catalogue import SHIPPED
 from tinytrain.backbones.export.files import export
 from tinytrain.backbones.export.onnx_model import onnx_model
-from tinytrain.backbones.export.tflite_model import tflite_model
+from tinytrain.backbones.export.tflite_model import TfliteWriter, tflite_model
 from tinytrain.backbones.export.walk import write_steps
 from tinytrain.backbones.load import load_backbone
 from tinytrain.backbones.onnx.convert import import_onnx
@@ -153,6 +154,19 @@ def test_an_activation_that_a_format_has_no_row_for_is_refused_and_nothing_is_wr
     with pytest.raises(InputError, match=f"unsupported: {text}$"):
         export(odd, delta, path)
     assert not path.exists()
+
+
+def test_an_operation_whose_number_is_above_127_is_written_so_that_an_interpreter_runs_it():
+    writer, builder = TfliteWriter(schema_py_generated, float_input=True), flatbuffers.Builder()
+    writer._operator("RELU_0_TO_1", [writer.image((1, 5, 1))], (1, 5, 1))
+    builder.Finish(writer.model({}).Pack(builder), b"TFL3")
+    interpreter = Interpreter(model_content=bytes(builder.Output()))
+    interpreter.allocate_tensors()
+    values = np.linspace(-2, 2, 5, dtype=np.float32).reshape(1, 1, 5, 1)
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], values)
+    interpreter.invoke()
+    found = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    np.testing.assert_array_equal(found, values.clip(0, 1))
 
 
 @pytest.mark.parametrize("chosen", [None, [0], [2, 1]])

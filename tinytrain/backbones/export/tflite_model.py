@@ -249,7 +249,8 @@ class TfliteWriter:
         builtin, version = getattr(self.schema.BuiltinOperator, name), VERSIONS.get(name, 1)
         numbers = [code.builtinCode for code in self.codes]
         if builtin not in numbers:
-            codes = {"builtinCode": builtin, "deprecatedBuiltinCode": builtin}
+            # The older field has 8 bits; 127 there says that the newer one has the number.
+            codes = {"builtinCode": builtin, "deprecatedBuiltinCode": min(builtin, 127)}
             self.codes.append(self._made("OperatorCode", version=version, **codes))
         return [*numbers, builtin].index(builtin)
 
