@@ -23,8 +23,11 @@ from tinytrain.episode.input_facts import Skipped, file_lines
 from tinytrain.heads import SUMMARIES as HEAD_SUMMARIES
 from tinytrain.heads.registry import HEADS
 from tinytrain.pipeline.toy import toy_images
+from tinytrain.plan.budget import AUTO
 from tinytrain.policies import SUMMARIES
 from tinytrain.policies.registry import POLICIES
+from tinytrain.program.backends import SUMMARIES as PRECISION_SUMMARIES
+from tinytrain.program.backends.registry import BACKENDS
 
 
 def run(*arguments, **options):
@@ -150,13 +153,21 @@ def test_the_version_has_a_short_option(capsys):
 
 
 @each("command", ["adapt", "plan", "simulate"])
-@each("what", ["policies", "heads"])
-def test_help_names_all_policies_and_heads_with_half_a_line_each(command, what, capsys, monkeypatch):
+@each(
+    "what, summaries, known",
+    [
+        ("policies", SUMMARIES, {*POLICIES}),
+        ("heads", HEAD_SUMMARIES, {*HEADS}),
+        ("precisions", PRECISION_SUMMARIES, {AUTO, *BACKENDS}),
+    ],
+)
+def test_help_names_all_that_can_be_chosen_with_half_a_line_each(
+    command, what, summaries, known, capsys, monkeypatch
+):
     monkeypatch.setenv("COLUMNS", "80")
     table = help_of(command, capsys=capsys).split(f"\n{what}:\n")[1].split("\n\n")[0]
     rows = dict(line.split(maxsplit=1) for line in table.splitlines())
-    summaries, known = (SUMMARIES, POLICIES) if what == "policies" else (HEAD_SUMMARIES, HEADS)
-    assert list(rows) == list(summaries) and summaries.keys() == known.keys()
+    assert list(rows) == list(summaries) and summaries.keys() == known
     assert all(rows.values()), "none is continued on a line of its own"
 
 

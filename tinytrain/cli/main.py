@@ -60,8 +60,12 @@ def parser_of(name: str) -> tuple[Parser, ModuleType]:
     )
     command.add_arguments(parser)
     tables = "".join(
-        f"{plural}:\n{listed(importlib.import_module(f'tinytrain.{plural}').SUMMARIES)}\n"
-        for option, plural in (("--policy", "policies"), ("--head", "heads"))
+        f"{plural}:\n{listed(importlib.import_module(f'tinytrain.{package}').SUMMARIES)}\n"
+        for option, plural, package in (
+            ("--precision", "precisions", "program.backends"),
+            ("--policy", "policies", "policies"),
+            ("--head", "heads", "heads"),
+        )
         if parser.has(option)
     )
     parser.epilog = f"{tables}examples:\n{command.EXAMPLES}\n'tinytrain --help' lists the exit codes."

@@ -64,9 +64,7 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--precision",
         metavar="NAME",
-        help="numbers that are computed and trained with; int8 fits smaller budgets, noisy:0.03 is float32 "
-        "with weights that are off by so much of the largest one; default: auto, int8 if not all that the "
-        "policy chooses fits the budget in float32",
+        help="numbers that are computed and trained with: one of the precisions below; default: auto",
     )
     parser.add_argument(
         "--policy", metavar="NAME",
