@@ -130,6 +130,7 @@ def tt_text(*words, code=0):
 
 def test_a_folder_is_adapted_to_and_everything_that_is_said_of_it_names_the_kind(made):
     page = (made.root / "report.html").read_text()
+    assert re.search(r"predict .*d\.safetensors new\.rows", made.said)
     assert "windows" in made.said and not re.search(r"\bimages?\b", made.said)
     assert "new.rows" in made.said
     shown = re.sub(r"<style>.*?</style>|<[^>]*>", " ", page, flags=re.DOTALL)
@@ -323,6 +324,12 @@ def test_what_is_no_window_is_refused_in_one_line(given, text, made):
     assert text in str(caught.value) and "\n" not in str(caught.value)
 
 
+@each("read", [lambda: Windows().read(b"", spec_of()), lambda: Windows().check(b"")])
+def test_bytes_without_a_name_are_called_by_the_noun_of_their_kind(read):
+    with pytest.raises(InputError, match="image-unreadable: 'window of 0 bytes' has 0 bytes"):
+        read()
+
+
 def test_networks_that_read_otherwise_do_not_sit_side_by_side():
     first, other = (toy(ROWS, seed=seed, spec=spec_of(step)) for seed, step in ((0, 1), (1, 2)))
     Committee((first, toy(ROWS, seed=1, spec=spec_of())))
@@ -336,4 +343,5 @@ def test_a_network_for_an_unknown_kind_is_refused_in_one_line(made, tmp_path):
     network = replace(toy(ROWS, spec=spec_of()), input=replace(spec_of(), kind="smell"))
     save_network(network, tmp_path / "smell.safetensors")
     said = tt_text("adapt", made.root / "walks", "--backbone", tmp_path / "smell.safetensors", code=3)
-    assert "no kind of input 'smell' here, known: image, motion" in said and said.count("\n") == 1
+    known = ", ".join(KINDS)
+    assert f"no kind of input 'smell' here, known: {known}" in said and said.count("\n") == 1

@@ -125,9 +125,9 @@ def _confined(source, file: BinaryIO, kind: str, **request) -> bytearray:
 
 
 @contextmanager
-def named_errors(source, name):
-    """Turn every error of a decoder into an InputError that names the image."""
-    name = name or (f"image of {len(source)} bytes" if isinstance(source, bytes) else os.fspath(source))
+def named_errors(source, name, noun: str = "image"):
+    """Turn every error of a decoder into an InputError that names the image, or what `noun` says it is."""
+    name = name or (f"{noun} of {len(source)} bytes" if isinstance(source, bytes) else os.fspath(source))
     try:
         with warnings.catch_warnings():
             # Decoders warn about oddities that do not matter here; the warnings would clutter the output.

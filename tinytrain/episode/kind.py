@@ -74,7 +74,7 @@ class Kind(ABC):
         self, source: str | os.PathLike | bytes, asked: InputSpec, name: str | None = None
     ) -> np.ndarray:
         """The item in a file, or in the bytes of one; `name` is that in messages. Raises InputError."""
-        with named_errors(source, name):
+        with named_errors(source, name, self.noun):
             content = source if isinstance(source, bytes) else _content(source)
             if not content:
                 raise InputError("image-unreadable", EMPTY)
@@ -85,7 +85,7 @@ class Kind(ABC):
 
     def check(self, source: str | os.PathLike | bytes) -> None:
         """Raise InputError for a file that clearly cannot be read. What passes may fail in `read`."""
-        with named_errors(source, None):
+        with named_errors(source, None, self.noun):
             if not (source if isinstance(source, bytes) else _content(source, 1)):
                 raise InputError("image-unreadable", EMPTY)
 
