@@ -43,7 +43,7 @@ ROWS = (
 
 
 # What is said if it is the command that is wrong, and no file.
-USAGE = ("it takes float32 values", "--command gives images", "kind motion")
+USAGE = ("it takes float32 values", "--command gives images", "kind windows")
 
 
 class Shifted:
@@ -59,7 +59,7 @@ class Shifted:
 class Windows(Kind):
     """Text files of AXES numbers a line, every `step`-th line of which counts."""
 
-    name, noun, plural, suffixes = "motion", "window", "windows", (".rows",)
+    name, noun, plural, suffixes = "windows", "window", "windows", (".rows",)
 
     def decode(self, content, spec):
         rows = np.array([line.split() for line in content.decode().splitlines()], np.float32)
@@ -70,7 +70,7 @@ class Windows(Kind):
 
 
 def spec_of(step=1, dtype="float32"):
-    return InputSpec((LENGTH, 1, AXES), dtype, 0.0, 1.0, kind="motion", parameters={"step": step})
+    return InputSpec((LENGTH, 1, AXES), dtype, 0.0, 1.0, kind="windows", parameters={"step": step})
 
 
 def window(label, number):
@@ -98,14 +98,14 @@ def write_window(path, values):
 def motion():
     rows = list(file_kinds.KINDS)
     yield register(Windows())
-    del KINDS["motion"]
+    del KINDS["windows"]
     file_kinds.KINDS[:] = rows
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, motion):
     """Windows of three classes, a network for them, and what `adapt` makes of both."""
-    root = tmp_path_factory.mktemp("motion")
+    root = tmp_path_factory.mktemp("windows")
     write_windows(root / "walks", range(8))
     write_windows(root / "more", range(20, 23))
     save_network(toy(ROWS, spec=spec_of()), root / "net.safetensors")
@@ -137,7 +137,7 @@ def test_a_folder_is_adapted_to_and_everything_that_is_said_of_it_names_the_kind
     assert "Support windows" in shown and not re.search(r"\bimages?\b", shown, re.IGNORECASE)
     assert page.count("data:image/jpeg;base64,") >= 18
     delta = load_delta(made.delta)
-    assert delta.report["episode"]["kind"] == "motion" and 0 in {s.layer for s in delta.slices}
+    assert delta.report["episode"]["kind"] == "windows" and 0 in {s.layer for s in delta.slices}
     assert delta.report["memory"]["outside"]["support_images"] == 18 * LENGTH * AXES * 4
 
 
@@ -224,7 +224,7 @@ def test_deltas_are_merged_and_tried_on_windows(made, tmp_path):
 def test_one_seed_gives_the_same_bytes_and_views_are_changed_by_the_kind(made, monkeypatch):
     network = load_network(made.root / "net.safetensors")
     windows = [window(label, number)[:, None] for label in range(3) for number in range(4)]
-    support = images_of(windows, np.repeat(np.arange(3), 4), kind="motion")
+    support = images_of(windows, np.repeat(np.arange(3), 4), kind="windows")
     episode = Episode(support, support.take([]), CLASSES)
     adapted = lambda: tinytrain.adapt(network, episode, "200kB", "full", force=True).delta  # noqa: E731
     first, again = adapted(), adapted()
@@ -237,10 +237,10 @@ def test_one_seed_gives_the_same_bytes_and_views_are_changed_by_the_kind(made, m
 
 
 def test_uint8_items_of_any_channels_are_trained_in_int8_and_changed_by_the_kind(monkeypatch):
-    network = quantised(toy(ROWS, spec=InputSpec((LENGTH, 1, AXES), "uint8", 127.5, 0.02, kind="motion")))
+    network = quantised(toy(ROWS, spec=InputSpec((LENGTH, 1, AXES), "uint8", 127.5, 0.02, kind="windows")))
     bytes_of = lambda label, n: np.clip(128 + 50 * window(label, n), 0, 255).astype(np.uint8)[:, None]  # noqa: E731
     items = [bytes_of(label, number) for label in range(3) for number in range(4)]
-    support = images_of(items, np.repeat(np.arange(3), 4), kind="motion")
+    support = images_of(items, np.repeat(np.arange(3), 4), kind="windows")
     network = calibrated_network(network, support)
     plain, codes = (Embedder(network, precision=p).embed(support) for p in ("float32", "int8"))
     assert np.abs(plain - codes).mean() < 0.1 * plain.std()
@@ -261,7 +261,7 @@ def test_an_exported_model_takes_what_the_network_takes(made, tmp_path):
     facts = json.loads(session.get_modelmeta().custom_metadata_map["tinytrain.image"])
     assert (given.type, given.shape[1:]) == ("tensor(float)", [LENGTH, 1, AXES])
     assert {k: facts[k] for k in ("kind", "step", "channels")} == {
-        "kind": "motion",
+        "kind": "windows",
         "step": 1,
         "channels": AXES,
     }
@@ -293,7 +293,7 @@ def test_a_delta_refuses_a_network_that_reads_otherwise_and_each_kind_the_files_
         (("adapt", tmp_path / "both", *made.backbone), "has windows, such as"),
         (("adapt", walks, *made.backbone, "--precision", "int8"), "it takes float32 values"),
         (("watch", made.delta, "--command", "true"), "--command gives images"),
-        (("emit", walks, *made.backbone, "-o", tmp_path / "c"), "kind motion"),
+        (("emit", walks, *made.backbone, "-o", tmp_path / "c"), "kind windows"),
         (("data", "preview", walks, "-o", tmp_path / "p.png"), "are windows, and images are needed"),
         (("predict", walks / "ant" / "0.rows", walks), "is a window; the delta comes before the windows"),
     ):

@@ -3,6 +3,7 @@
 import os
 
 from tinytrain.api.opening import open_budget, open_episode, open_network, open_policy, wrong_type
+from tinytrain.backbones.load import suited
 from tinytrain.codegen import planning
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.episode.episode import Episode
@@ -34,7 +35,7 @@ def emit(
     if not isinstance(folder, str | os.PathLike):
         raise wrong_type("folder", folder, "the path of a folder")
     policy = open_policy(policy, head)
-    backbone = alone(open_network(network), "a microcontroller")
+    backbone = alone(open_network(suited(network, episode)), "a microcontroller")
     limits = policy.budget if budget is None and isinstance(policy, Plan) else open_budget(budget, network)
     opened = open_episode(episode, seed, policy).decoded(backbone.input)
     return planning.emit(backbone, opened, folder, limits, policy, seed)

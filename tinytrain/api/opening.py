@@ -8,7 +8,7 @@ from functools import partial
 from numbers import Integral
 
 from tinytrain.backbones.catalogue import AUTO, SHIPPED, usual_budget
-from tinytrain.backbones.load import backbone_of, load_backbone
+from tinytrain.backbones.load import backbone_of, load_backbone, suited
 from tinytrain.base.errors import BudgetError, InputError, UsageError
 from tinytrain.base.progress import OnProgress, silent
 from tinytrain.base.units import parse_bytes
@@ -101,7 +101,7 @@ def open_task(
     if isinstance(policy, Planner | CommitteePlanner):
         planner, drawn = policy, open_episode(episode, seed, policy.asked)
     else:
-        policy = open_policy(policy, head)
+        policy, network = open_policy(policy, head), suited(network, episode)
         backbone = None if network == AUTO else open_network(network)
         drawn = open_episode(episode, seed, policy)
         if backbone is None:

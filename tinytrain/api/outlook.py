@@ -4,6 +4,7 @@ import os
 import warnings
 
 from tinytrain.api.opening import Drawn, open_dataset, open_network, open_task, wrong_type
+from tinytrain.backbones.load import suited
 from tinytrain.base.progress import silent
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.decoding import decoded
@@ -54,7 +55,7 @@ def check(
     `Dataset`, or an `Episode`, whose queries are not looked at. Nothing is trained. Files that cannot be used
     are warned of and skipped. Raises InputError as `adapt` does.
     """
-    network = open_network(network)
+    network = open_network(suited(network, images))
     if not isinstance(images, Episode):
         progress = device.progress if device else silent
         dataset = open_dataset(images, "images", "an Episode, ")

@@ -4,6 +4,7 @@ Imports nothing heavy and reads no network: `install` downloads, `load` reads.
 """
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,7 +114,10 @@ TIERS = {
     "duo": Tier("small+medium", 1_000_000, 2.4, 97),
     "best": Tier("small+large", 4_000_000, 4.5, 228),
 }
-NAMES = (*TIERS, *BACKBONES)
+MOTION = re.compile(
+    r"motion-(\d{1,2})(?:-(\d{1,5}(?:\.\d{1,3})?)hz)?(-esn)?"
+)  # axes, rate; it is built by name
+NAMES = (*TIERS, *BACKBONES, "motion-3")
 JOINS = "+"  # between the names of networks that look at an image side by side
 AUTO = "auto"  # the name of those that are chosen by the images
 
@@ -154,6 +158,11 @@ def usual_budget(name: object) -> int:
 def named(name: str | None) -> Backbone | None:
     """The row of `name`, which may be that of a tier of one network; None if there is none."""
     return BACKBONES.get(TIERS[name].backbone if name in TIERS else name)
+
+
+def is_name(name: str) -> bool:
+    """Whether `name` is that of one network, not a path."""
+    return bool(named(name) or MOTION.fullmatch(name))
 
 
 def local_file(name: str) -> Path:

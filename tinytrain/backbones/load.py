@@ -8,7 +8,18 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tinytrain.backbones.catalogue import AUTO, BACKBONES, JOINS, NAMES, SHIPPED, local_file, named, parts_of
+from tinytrain.backbones.catalogue import (
+    AUTO,
+    BACKBONES,
+    JOINS,
+    MOTION,
+    NAMES,
+    SHIPPED,
+    is_name,
+    local_file,
+    named,
+    parts_of,
+)
 from tinytrain.backbones.remembered import recall, remember
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.file_kinds import ROLES, refuse_other_kinds
@@ -17,6 +28,19 @@ if TYPE_CHECKING:
     from tinytrain.delta.delta import Delta
     from tinytrain.network.committee import Committee
     from tinytrain.network.network import Network
+
+
+def suited(path, folder):
+    """`path`, what ``--backbone`` says, or the name of the network for recordings if that is what the folder
+    of class folders holds, and `path` is None or leaves the choice to it.
+    """
+    if not isinstance(folder, str | os.PathLike) or not (
+        path is None or (isinstance(path, str) and path == AUTO)
+    ):
+        return path
+    from tinytrain.backbones.motion import motion_name
+
+    return motion_name(sorted(Path(folder).glob("*/[!.]*"))) or path
 
 
 def open_backbone(path: str | None, alone: str | None = None) -> Network | Committee:
@@ -42,6 +66,10 @@ def load_backbone(path: str | os.PathLike) -> Network | Committee:
     name = os.fspath(path)
     if named(name):
         return _load_named(name)
+    if MOTION.fullmatch(name):
+        from tinytrain.backbones.motion import motion_network
+
+        return motion_network(name)
     if len(parts := parts_of(name)) > 1:
         from tinytrain.network.committee import Committee
 
@@ -84,6 +112,7 @@ def find_backbone(digest: str, name: str) -> Network:
     """
     rows = sorted(BACKBONES.values(), key=lambda row: row.name != name)
     known = [row.path for row in rows if row.digest in (None, digest)]
+    known += [name] if MOTION.fullmatch(name) else []
     remembered = recall(digest)
     for path in [*known, *([remembered] if remembered else [])]:
         with contextlib.suppress(InputError, OSError):
@@ -99,7 +128,7 @@ def remember_backbone(path: str | os.PathLike | None, network: Network | Committ
         return
     members = getattr(network, "members", (network,))
     for file, member in zip(parts_of(os.fspath(path)), members, strict=True):
-        if not named(file):
+        if not is_name(file):
             remember(member.digest, file)
 
 

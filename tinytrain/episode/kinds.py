@@ -7,6 +7,7 @@ from tinytrain.base import file_kinds
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.episode.image import ImageKind
 from tinytrain.episode.kind import Kind
+from tinytrain.episode.motion import Motion
 
 KINDS: dict[str, Kind] = {}
 IMAGES = ImageKind()
@@ -56,5 +57,5 @@ def kind_of_files(where: str, paths: Iterable[str | os.PathLike]) -> Kind:
     return KINDS[next(iter(found))] if found else IMAGES
 
 
-for _kind in (IMAGES,):
+for _kind in (IMAGES, Motion()):
     register(_kind)

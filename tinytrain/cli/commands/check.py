@@ -1,6 +1,6 @@
 """``tinytrain check``: whether images are enough, what is confused, and what more of them would bring."""
 
-from tinytrain.backbones.load import open_backbone
+from tinytrain.backbones.load import open_backbone, suited
 from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import (
@@ -60,6 +60,7 @@ def run(arguments) -> None:
             "usage", f"{ignored[0]} has no effect{remedy}: no image is held out, none trained on"
         )
     arguments.queries = 0
+    arguments.backbone = suited(arguments.backbone, arguments.folder)
     policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone)
     with ProgressLine() as progress:
         opened = episodes.open_episode(arguments, network, policy, progress, within_budget=arguments.adapt)

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 
-from tinytrain.backbones.catalogue import JOINS, SHIPPED, TIERS, named, parts_of
+from tinytrain.backbones.catalogue import JOINS, SHIPPED, TIERS, is_name, parts_of
 from tinytrain.backbones.load import backbone_of, open_backbone, remember_backbone
 from tinytrain.backbones.remembered import recall
 from tinytrain.base.answer import ANSWER
@@ -145,7 +145,7 @@ def workers(arguments) -> int:
 
 def backbone_files(path: str | None) -> tuple[str, ...]:
     """The files among the networks of ``--backbone``."""
-    return tuple(part for part in parts_of(path) if not named(part)) if path else ()
+    return tuple(part for part in parts_of(path) if not is_name(part)) if path else ()
 
 
 def open_delta(path: str, *, start_of: Callable[..., bool] | None = None):

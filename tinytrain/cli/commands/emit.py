@@ -1,6 +1,6 @@
 """``tinytrain emit``: write a C99 library that adapts on a microcontroller."""
 
-from tinytrain.backbones.load import open_backbone
+from tinytrain.backbones.load import open_backbone, suited
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import add_backbone, add_json, print_result, say
 
@@ -29,6 +29,7 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
+    arguments.backbone = suited(arguments.backbone, arguments.folder)
     with episodes.naming_tiers(arguments):
         return _emit(arguments)
 

@@ -1,6 +1,6 @@
 """``tinytrain plan``: show what would be trained and what it costs, without training."""
 
-from tinytrain.backbones.load import open_backbone
+from tinytrain.backbones.load import open_backbone, suited
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import (
     add_backbone,
@@ -55,6 +55,7 @@ def run(arguments) -> None:
     check_outputs(
         arguments.out, needed=(*backbone_files(arguments.backbone), episodes.searched_file(arguments))
     )
+    arguments.backbone = suited(arguments.backbone, arguments.folder)
     policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone, "a plan")
     drawn, budget = episodes.draw(arguments, policy), episodes.budget_of(arguments)
     with episodes.naming_tiers(arguments), ProgressLine() as progress:

@@ -1,6 +1,6 @@
 """``tinytrain simulate``: run an adaptation on a simulated board and show its cost there."""
 
-from tinytrain.backbones.load import open_backbone
+from tinytrain.backbones.load import open_backbone, suited
 from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import add_backbone, add_json, check_outputs, print_result, say
@@ -55,6 +55,7 @@ def run(arguments) -> int | None:
     from tinytrain.firmware_sim.boards.text import render_simulation
 
     board, policy = find_board(arguments.board), episodes.policy_of(arguments)
+    arguments.backbone = suited(arguments.backbone, arguments.folder)
     network = open_backbone(arguments.backbone, "a simulated board")
     with episodes.naming_tiers(arguments), ProgressLine() as progress:
         # The board is checked before the budget: if it is too small, another budget does not help.

@@ -1,0 +1,64 @@
+"""The network for recordings of motion: built by its name, of features and one layer that can be trained."""
+
+import os
+from collections.abc import Iterable
+from statistics import median
+
+import numpy as np
+
+from tinytrain.backbones.catalogue import MOTION
+from tinytrain.base.errors import InputError
+from tinytrain.base.files import read_bytes
+from tinytrain.episode.kind import MOST_BYTES
+from tinytrain.episode.kinds import kind_of_file
+from tinytrain.episode.motion import motion_spec
+from tinytrain.episode.motion_features import Reservoir
+from tinytrain.episode.motion_file import MOST_AXES, recording
+from tinytrain.network.network import Network
+from tinytrain.network.node import Node
+
+# With this scale recurrent weights have a spectral radius of 0.9. It is a number here, as processors differ
+# in the last bits of eigenvalues.
+RESERVOIR = Reservoir(neurons=100, seed=0, scale=0.46244175670853116, leak=0.3, washout=20)
+LOOKED_AT = 5  # files of a folder, by which its network is chosen
+
+
+def motion_network(name: str) -> Network:
+    """The network called `name`, as `MOTION` describes it.
+
+    Its layer gives features as they come, until it is trained. Raises InputError ``backbone-not-here``.
+    """
+    axes, rate, esn = MOTION.fullmatch(name).groups()
+    if not 1 <= int(axes) <= MOST_AXES:
+        raise InputError("backbone-not-here", f"{name} would be for {axes} axes; name 1 to {MOST_AXES}")
+    spec = motion_spec(int(axes), float(rate or 0), RESERVOIR if esn else None)
+    size = spec.shape[-1]
+    layer = Node("features", "conv", size, size, 1, 1, (1, 1), (1, 1), None, 0)
+    return Network(
+        name, (layer,), (np.eye(size, dtype=np.float32),), (None,), (np.zeros(size, np.float32),), spec
+    )
+
+
+def motion_name(paths: Iterable[str | os.PathLike]) -> str | None:
+    """The name of the network that suits recordings, by the first of `paths`; None if there are none of them.
+
+    It has their axes, and their rate if they have times. Files that cannot be read do not count.
+    """
+    found = []
+    for path in paths:
+        if (kind := kind_of_file(path)) is None or os.path.isdir(path):
+            continue
+        if kind.name != "motion":
+            return None
+        try:
+            found.append(recording(read_bytes(path, MOST_BYTES)))
+        except InputError:
+            continue
+        if len(found) == LOOKED_AT:
+            break
+    if not found:
+        return None
+    rates = [rate for _, rate in found if rate]
+    hertz = f"-{float(f'{median(rates):.3g}'):g}hz" if len(rates) == len(found) else ""
+    name = f"motion-{found[0].values.shape[1]}{hertz}"
+    return name if MOTION.fullmatch(name) else f"motion-{found[0].values.shape[1]}"
