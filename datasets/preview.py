@@ -4,6 +4,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -97,24 +98,31 @@ def export(
     StorageError.
     """
     _check_size(size)
-    root, count = Path(folder), 0
-    drawn = _drawn(dataset, classes, per_class, seed)
+    drawn, count = _drawn(dataset, classes, per_class, seed), 0
     digits = max(2, len(str(per_class)))
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        if any(root.iterdir()):
-            raise UsageError("usage", f"{str(root)!r} is not empty; name a new folder")
+    with new_folder(folder) as root:
         names = _folder_names([dataset.class_names[label] for label, _ in drawn])
         for name, (_, order) in zip(names, drawn, strict=True):
             (root / name).mkdir()
             for number, image in enumerate(_decoded(dataset, order, per_class, size, skip), 1):
                 _write_png(root / name / f"{name}-{number:0{digits}d}.png", image)
                 count += 1
+    return count
+
+
+@contextmanager
+def new_folder(folder: str | os.PathLike) -> Iterator[Path]:
+    """`folder`, made if need be. Raises UsageError if something is in it, StorageError if writing fails."""
+    root = Path(folder)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        if any(root.iterdir()):
+            raise UsageError("usage", f"{str(root)!r} is not empty; name a new folder")
+        yield root
     except OSError as error:
         raise StorageError(
             "write-failed", f"{str(root)!r} cannot be written ({error.strerror}); check it"
         ) from error
-    return count
 
 
 def _check_size(size: int) -> None:

@@ -12,7 +12,9 @@ NOTE = """\
 A tier is what is recommended: a network, or two side by side, which take turns in the memory. PC: seconds
 of 'tinytrain adapt --data leaves' with this budget on two cores, the second time. Pi: what 'tinytrain
 simulate --data leaves' with the board raspberry-pi-zero-2w estimates for one core, uncalibrated; of two
-their sum."""
+their sum. For recordings of motion there is motion-3: 3 axes, or another number, as many values a second as
+their files have; motion-3-50hz reads files with times at 50 a second, and motion-3-esn, motion-3-50hz-esn add
+an echo state network. They are built when they are asked for, in a few kB."""
 COLUMNS = "{:<6}  {:<18}  {:<4} {:>9}  {:<7} {:>9} {:>6} {:>6} {:>5}  {}"
 TITLES = ("tier", "name", "here", "size", "input", "MACs", "budget", "PC", "Pi", "licence")
 DESCRIPTION = (
@@ -148,13 +150,15 @@ def _published(name: str):
     """
     from difflib import get_close_matches
 
-    from tinytrain.backbones.catalogue import PUBLISHED, TIERS, named, parts_of
+    from tinytrain.backbones.catalogue import PUBLISHED, TIERS, is_name, named, parts_of
 
     row = max(map(named, parts_of(name)), key=lambda row: bool(row and row.is_published))
     if row and row.is_published:
         return row
-    if row:
-        raise UsageError("unknown-name", f"{row.name} comes with the package; there is nothing to get")
+    if row or is_name(name):
+        raise UsageError(
+            "unknown-name", f"{row.name if row else name} comes with the package; there is nothing to get"
+        )
     names = [*TIERS, *(published.name for published in PUBLISHED)]
     closest = get_close_matches(name, names, n=1)
     hint = f", did you mean {closest[0]}?" if closest else ";"

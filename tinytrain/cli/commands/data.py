@@ -21,7 +21,10 @@ CHECK = (
     "3 if anything is missing."
 )
 PREVIEW = "Write a contact sheet as PNG, with one row of images per class."
-EXPORT = "Write images as one folder per class."
+EXPORT = (
+    "Write images as one folder per class. The generated domain shakes has recordings of an accelerometer, "
+    "as CSV files."
+)
 PACK = (
     "Write a pack: one .npz file with small images of all classes, which --data of other commands reads. "
     "'tinytrain data list' shows the commands for the packs of the benchmarks."
@@ -47,6 +50,7 @@ PREVIEW_EXAMPLES = """\
 EXPORT_EXAMPLES = """\
   tinytrain data export leaves photos/ --classes 5 --per-class 12
   tinytrain data export signs signs/ --size 96
+  tinytrain data export shakes shakes/
 """
 PACK_EXAMPLES = """\
   tinytrain data pack mine.npz photos/
@@ -207,8 +211,15 @@ def _preview(arguments) -> None:
 
 def _export(arguments) -> None:
     from tinytrain.base.progress import ProgressLine
+    from tinytrain.datasets.generated import shakes
     from tinytrain.datasets.preview import export
 
+    if arguments.data == shakes.NAME:
+        names = range(len(shakes.CLASSES))[: arguments.classes]
+        count = shakes.export_shakes(arguments.folder, arguments.per_class, arguments.seed, names)
+        result = {"folder": arguments.folder, "recordings": count, "classes": len(names)}
+        text = f"{arguments.folder}: {count} recordings of {len(names)} classes"
+        return print_result(result, text, arguments.json)
     dataset, classes = _opened(arguments)
     drawn = (arguments.per_class, arguments.size, classes, arguments.seed)
     total = sum(min(arguments.per_class, len(dataset.by_class[c])) for c in classes)

@@ -1,0 +1,82 @@
+"""Folders of recordings, from files to predictions, with no network named: it is built for them."""
+
+import json
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from commandline import tt
+
+import tinytrain
+from tinytrain.datasets.generated.shakes import CLASSES
+from tinytrain.delta.file import load_delta
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    root = tmp_path_factory.mktemp("shakes")
+    assert tt("data", "export", "shakes", root / "shakes", "--per-class", "8") == 0
+    assert tt("data", "export", "shakes", root / "others", "--per-class", "3", "--seed", "1") == 0
+    delta, report = root / "d.safetensors", root / "r.html"
+    assert tt("adapt", root / "shakes", "--out", delta, "--report", report, "--force") == 0
+    return SimpleNamespace(root=root, delta=delta, report=report)
+
+
+def test_a_folder_of_recordings_is_learnt_with_the_network_that_its_files_need(made, capsys):
+    found = load_delta(made.delta)
+    assert found.backbone_name == "motion-3-50hz" and found.class_names == CLASSES
+    assert "data:image/jpeg;base64," in made.report.read_text()
+    assert tt("predict", made.delta, made.root / "others", "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["images"]
+    right = [row["best_guess"] == re.sub(r"-\d+\.csv$", "", row["image"].split("/")[-1]) for row in rows]
+    assert len(right) == 18 and np.mean(right) > 0.8
+    assert tt("eval", made.delta, made.root / "others") == 0 and "18 recordings" in capsys.readouterr().out
+
+
+def test_check_plan_and_python_choose_the_same_network(made, capsys):
+    assert tt("check", made.root / "shakes", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["backbone"] == "motion-3-50hz"
+    for words in (("--backbone", "auto"), ()):
+        assert tt("adapt", made.root / "shakes", "--policy", "none", "--json", *words) == 0
+        assert json.loads(capsys.readouterr().out)["backbone"] == "motion-3-50hz"
+    assert tt("plan", made.root / "shakes", "--json") == 0
+    report = tinytrain.adapt(None, made.root / "shakes", policy="none", force=True)
+    assert report.network.name == "motion-3-50hz"
+    assert tinytrain.check(None, made.root / "shakes").estimate.n == 48
+
+
+def test_a_folder_of_recordings_is_watched_and_corrections_are_learnt(made, tmp_path, capsys):
+    came, labels = tmp_path / "came", tmp_path / "labels.csv"
+    came.mkdir()
+    (came / "a.csv").write_bytes((made.root / "others/walk/walk-001.csv").read_bytes())
+    labels.write_text("a.csv,walk\n")
+    assert tt("watch", made.delta, came, "--store", tmp_path / "state", "--labels", labels, "--once") == 0
+    said = capsys.readouterr()
+    assert "walk" in said.out and "1 recordings, 0 unreadable, 1 corrections learnt" in said.err
+
+
+def test_recordings_of_what_is_normal_are_enough_to_notice_what_is_not(made, tmp_path, capsys):
+    normal = tmp_path / "normal"
+    normal.mkdir()
+    (made.root / "shakes" / "walk").rename(normal / "walk")
+    try:
+        out = tmp_path / "n.safetensors"
+        assert tt("adapt", normal, "--head", "oselm-ae", "--out", out) == 0
+        capsys.readouterr()
+        assert tt("predict", out, made.root / "others", "--json") == 0
+    finally:
+        (normal / "walk").rename(made.root / "shakes" / "walk")
+    rows = json.loads(capsys.readouterr().out)["images"]
+    odd = {row["image"].split("/")[-1]: row["verdict"] == "unknown" for row in rows}
+    assert sum(v for k, v in odd.items() if not k.startswith("walk")) >= 14
+
+
+def test_recordings_of_other_axes_and_mixed_folders_are_refused_in_one_line(made, tmp_path, capsys):
+    (tmp_path / "one.csv").write_text("\n".join(f"{x},{x}" for x in np.sin(np.arange(40.0))))
+    assert tt("predict", made.delta, tmp_path / "one.csv") == 3
+    assert "has 2 columns of motion; the network is for 3" in capsys.readouterr().err
+    assert tt("adapt", made.root / "shakes", "--precision", "int8") == 2
+    assert "it takes float32 values" in capsys.readouterr().err
+    assert tt("info", "motion-99") == 3
+    assert "backbone-not-here: motion-99 would be for 99 axes; name 1 to 16" in capsys.readouterr().err
