@@ -1,7 +1,9 @@
 """Files of recordings: every usual form gives the same numbers, and what is none is refused in one line."""
 
+import contextlib
 import io
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -121,6 +123,8 @@ HOLES = np.where(np.arange(40)[:, None] % 3, ROWS, np.nan)
         (text(np.zeros((20, MOST_AXES + 1))), f"has {MOST_AXES + 1} columns of motion"),
         (b"words\n" * 50, "has text, not numbers, in its first 16 lines"),
         (b"1,2\n" * (MOST_TEXT // 4 + 1), "image-too-large: has more than"),
+        (b"\n" * (2 * MOST_ROWS + 1), f"lines; a recording has at most {MOST_ROWS} rows"),
+        (b"1,2\n" + b"," * 5000, "has more than 4096 letters in line 2"),
         (npy(np.zeros((MOST_ROWS + 1, 1), np.int8)), "rows; a recording has"),
         (npy(ROWS)[:-1], "is no whole array of numbers"),
         (npy(np.array([{}] * 20), allow_pickle=True), "is no whole array of numbers"),
@@ -169,3 +173,15 @@ def test_lists_of_images_are_no_recordings_and_broken_recordings_are_named_as_su
     for content in (b"file,label\na.jpg,cat\nb.jpg,dog\n", b"a.jpg,1,2,3,4\n", b"name\nanna\n"):
         (tmp_path / "labels.csv").write_bytes(content)
         assert not looks_like(content) and kind_of_file(tmp_path / "labels.csv") is None
+
+
+@pytest.mark.slow
+def test_no_file_takes_more_than_twenty_times_the_largest_text():
+    widest = b"1234567,".join([b""] * MOST_AXES) + b"1\n"
+    for content in (widest * (MOST_TEXT // len(widest)), npy(np.zeros((2**20, 60), np.int8)), b"," * 2**22):
+        tracemalloc.start()
+        with contextlib.suppress(InputError):
+            recording(content)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 20 * MOST_TEXT, (len(content), peak)

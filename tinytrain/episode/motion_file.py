@@ -10,7 +10,8 @@ import numpy as np
 from tinytrain.base.errors import InputError, one_line
 
 LEAST_ROWS, MOST_ROWS, MOST_AXES = 16, 2**18, 16
-MOST_TEXT = 2**24  # bytes
+MOST_TEXT = 2**23  # bytes: cells of it take up to twenty times as much memory
+MOST_LINE = 4096
 MOST_HEADERS = 16  # lines without a number at the start
 MOST_MISSING = 0.2  # of the values of an axis, and of the time
 LARGEST = 1e12
@@ -41,6 +42,7 @@ def recording(content: bytes, rate: float = 0) -> Recording:
     if not 1 <= values.shape[1] <= MOST_AXES:
         raise _unreadable(f"has {values.shape[1]} columns of motion; a recording has 1 to {MOST_AXES}, "
                           "and a row for each moment")  # fmt: skip
+    values = values.astype(np.float64)  # not before it is known to be small
     if times is None:
         times, even = _monotone(values)
         values = values[:, 1:] if times is not None else values
@@ -81,7 +83,7 @@ def _npy(content: bytes) -> tuple[None, np.ndarray]:
         array = np.frombuffer(content, dtype, offset=end).reshape(shape, order=order)
     except (ValueError, KeyError, TypeError, IndexError, SyntaxError, MemoryError, RecursionError):
         raise _unreadable("is no whole array of numbers with a row for each moment; save it again") from None
-    return None, array.reshape(len(array), -1).astype(np.float64) if array.size else np.zeros((0, 1))
+    return None, array.reshape(len(array), -1) if array.size else np.zeros((0, 1))
 
 
 def _text(content: bytes) -> tuple[np.ndarray | None, np.ndarray]:
@@ -114,7 +116,11 @@ def _rows(content: bytes) -> tuple[list[tuple[int, list[str]]], list[list[str]]]
     """Cells of all rows with their line numbers, and those of the lines without a number before them."""
     wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
     text = content.decode("utf-16" if wide else "utf-8-sig", "replace").replace('"', "")
+    if (count := text.count("\n")) > 2 * MOST_ROWS:
+        raise _unreadable(f"has {count} lines; a recording has at most {MOST_ROWS} rows")
     lines = [(n, line.strip(" \r")) for n, line in enumerate(text.split("\n"), 1)]
+    if longest := next((n for n, line in lines if len(line) > MOST_LINE), 0):
+        raise _unreadable(f"has more than {MOST_LINE} letters in line {longest}")
     lines = [(n, line) for n, line in lines if line.strip() and not line.startswith(COMMENTS)]
     names: list[list[str]] = []
     for start, (n, line) in enumerate(lines):
