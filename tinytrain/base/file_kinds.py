@@ -54,11 +54,9 @@ class FileKind:
     remedies: dict[str, str]
 
 
+PYTORCH = f"export the model in PyTorch with {TORCH_EXPORT}, then run: {IMPORT}"
 KINDS = [
-    FileKind(
-        "a PyTorch file", (".pt", ".pth", ".ckpt", ".bin"), (),
-        {"backbone": f"export the model in PyTorch with {TORCH_EXPORT}, then run: {IMPORT}"},
-    ),
+    FileKind("a PyTorch file", (".pt", ".pth", ".ckpt", ".bin"), (), {"backbone": PYTORCH}),
     FileKind("an ONNX model", (".onnx",), (), {"backbone": f"import it first: {IMPORT}"}),
     FileKind(
         "the second file of an ONNX model", (".data",), (),
@@ -131,7 +129,7 @@ def _described(head: bytes, suffix: str, role: str) -> tuple[str, str | None] | 
         if what:
             return what, remedy
         if metadata and role == "backbone":
-            return "a file of weights without their network", KINDS[0].remedies["backbone"]
+            return "a file of weights without their network", PYTORCH
     elif head[:1] == b"{":
         return _json_file(head, role)
     elif suffix in (".onnx", ".tflite") and PRODUCER.encode() in head[:200]:
