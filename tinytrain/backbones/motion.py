@@ -58,7 +58,7 @@ def motion_name(paths: Iterable[str | os.PathLike]) -> str | None:
             break
     if not found:
         return None
-    rates = [rate for _, rate in found if rate]
+    rates = [each.rate for each in found if each.rate]
     hertz = f"-{float(f'{median(rates):.3g}'):g}hz" if len(rates) == len(found) else ""
     name = f"motion-{found[0].values.shape[1]}{hertz}"
     return name if MOTION.fullmatch(name) else f"motion-{found[0].values.shape[1]}"

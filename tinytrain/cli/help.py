@@ -29,6 +29,7 @@ COMMAND_GROUPS = {
         "backbones": ("backbones", "list backbones by name, download published ones"),
         "import": ("import_checkpoint", "convert a published checkpoint or an ONNX model to a network file"),
         "calibrate": ("calibrate", "give a network the codes by which it runs in int8"),
+        "forecast": ("forecast", "predict how a series of numbers in a CSV file goes on"),
         "info": ("info", "show layers, shapes, parameters and costs of a network"),
         "export": ("export", "write the adapted network as ONNX, LiteRT or network file"),
         "emit": ("emit", "write a C library that adapts on a microcontroller"),

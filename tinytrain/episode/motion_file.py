@@ -25,10 +25,14 @@ PICTURE = re.compile(rb"\.(jpe?g|png|webp|gif|bmp|tiff?)\b", re.I)
 
 
 class Recording(NamedTuple):
-    """`values` (n, axes) float64 at even times, `rate` of them a second; None if the file has no times."""
+    """`values` (n, axes) float64 at even times, `rate` of them a second; None if the file has no times.
+
+    `names` are those of the axes in the header, without one "".
+    """
 
     values: np.ndarray
     rate: float | None
+    names: tuple[str, ...]
 
 
 def recording(content: bytes, rate: float = 0) -> Recording:
@@ -36,7 +40,7 @@ def recording(content: bytes, rate: float = 0) -> Recording:
 
     Raises InputError without a subject.
     """
-    times, values = _npy(content) if content.startswith(b"\x93NUMPY") else _text(content)
+    times, values, names = _npy(content) if content.startswith(b"\x93NUMPY") else _text(content)
     if not LEAST_ROWS <= len(values) <= MOST_ROWS:
         raise _unreadable(f"has {len(values)} rows; a recording has {LEAST_ROWS} to {MOST_ROWS}")
     if not 1 <= values.shape[1] <= MOST_AXES:
@@ -45,10 +49,11 @@ def recording(content: bytes, rate: float = 0) -> Recording:
     values = values.astype(np.float64)  # not before it is known to be small
     if times is None:
         times, even = _monotone(values)
-        values = values[:, 1:] if times is not None else values
+        if times is not None:
+            values, names = values[:, 1:], names[1:]
         times = None if even else times
     values = _filled(values)
-    return Recording(values, None) if times is None else _even(times, values, rate)
+    return Recording(values, None, names) if times is None else _even(times, Recording(values, rate, names))
 
 
 def looks_like(head: bytes) -> bool:
@@ -66,7 +71,7 @@ def looks_like(head: bytes) -> bool:
     return 2 * sum(_number(c) is not None for c in cells) >= len(cells) > 0 and not PICTURE.search(head)
 
 
-def _npy(content: bytes) -> tuple[None, np.ndarray]:
+def _npy(content: bytes) -> tuple[None, np.ndarray, tuple[str, ...]]:
     """The array of a ``.npy`` file, nothing of which is executed or believed to be larger than it is."""
     try:
         wide = content[6] > 1
@@ -83,33 +88,35 @@ def _npy(content: bytes) -> tuple[None, np.ndarray]:
         array = np.frombuffer(content, dtype, offset=end).reshape(shape, order=order)
     except (ValueError, KeyError, TypeError, IndexError, SyntaxError, MemoryError, RecursionError):
         raise _unreadable("is no whole array of numbers with a row for each moment; save it again") from None
-    return None, array.reshape(len(array), -1) if array.size else np.zeros((0, 1))
+    array = array.reshape(len(array), -1) if array.size else np.zeros((0, 1))
+    return None, array, ("",) * array.shape[1]
 
 
-def _text(content: bytes) -> tuple[np.ndarray | None, np.ndarray]:
-    """The times, if a header names them, and the other columns."""
+def _text(content: bytes) -> tuple[np.ndarray | None, np.ndarray, tuple[str, ...]]:
+    """The times, if a header names them, and the other columns with their names."""
     if len(content) > MOST_TEXT:
         raise InputError("image-too-large", f"has more than {MOST_TEXT:,} bytes of text; make it shorter")
-    rows, names = _rows(content)
+    rows, heads = _rows(content)
     if not rows:
         raise _unreadable("has no rows of numbers")
     width = len(rows[0][1])
     for line, cells in rows:
         if len(cells) != width:
             raise _unreadable(f"has {len(cells)} values in line {line}, and {width} before it")
-    headers = [" ".join(each) for each in zip(*(n for n in names if len(n) == width), strict=True)]
-    headers = headers or [""] * width
-    stamped = [k for k, name in enumerate(headers) if name and TIME.match(name.strip("# "))]
+    heads = [[name.strip("# ") for name in line] for line in heads if len(line) == width] or [[""] * width]
+    headers = [" ".join(column) for column in zip(*heads, strict=True)]
+    stamped = [k for k, name in enumerate(headers) if TIME.match(name)]
     dated = _number(rows[0][1][0]) is None and rows[0][1][0].lower() not in MISSING
     stamped = stamped or ([0] if dated else [])
     columns = [[cells[k] for _, cells in rows] for k in range(width)]
     lines = [line for line, _ in rows]
-    counted = [k for k, name in enumerate(headers) if name.strip("# ") and COUNT.match(name)]
+    counted = [k for k, name in enumerate(headers) if name and COUNT.match(name)]
     kept = [k for k in range(width) if k not in stamped + counted and any(map(_present, columns[k]))]
     values = np.array([_numbers(columns[k], lines) for k in kept]).reshape(len(kept), -1).T
+    names = tuple(heads[0][k] for k in kept)
     if not stamped:
-        return None, values
-    return _times(columns[stamped[0]], lines, headers[stamped[0]]), values
+        return None, values, names
+    return _times(columns[stamped[0]], lines, headers[stamped[0]]), values, names
 
 
 def _rows(content: bytes) -> tuple[list[tuple[int, list[str]]], list[list[str]]]:
@@ -220,11 +227,12 @@ def _filled(values: np.ndarray) -> np.ndarray:
     return filled
 
 
-def _even(times: np.ndarray, values: np.ndarray, rate: float) -> Recording:
-    """`values` of uneven `times` at even ones."""
+def _even(times: np.ndarray, given: Recording) -> Recording:
+    """`given` at even times; its values are those of `times`."""
+    values, rate, names = given
     steps = np.diff(times)
     if not steps.any():
-        return Recording(values, None)
+        return Recording(values, None, names)
     first = np.flatnonzero(np.append(True, steps > 0))  # of rows with the same time
     counts = np.diff(np.append(first, len(times)))
     if counts.max() > 1:  # a coarse clock: rows lie evenly between its ticks
@@ -243,7 +251,7 @@ def _even(times: np.ndarray, values: np.ndarray, rate: float) -> Recording:
             f"has {count} rows at {rate:.4g} a second; a recording has {LEAST_ROWS} to {MOST_ROWS}"
         )
     at = times[0] + np.arange(count) / rate
-    return Recording(np.stack([np.interp(at, times, axis) for axis in values.T], axis=1), rate)
+    return Recording(np.stack([np.interp(at, times, axis) for axis in values.T], axis=1), rate, names)
 
 
 def _unreadable(text: str) -> InputError:

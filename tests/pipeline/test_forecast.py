@@ -1,0 +1,92 @@
+"""Forecasts: sums in any blocks, Mackey-Glass, and a fit that has seen nothing of what it is judged by."""
+
+import json
+
+import numpy as np
+import pytest
+from commandline import tt
+
+from tinytrain.base.errors import InputError
+from tinytrain.pipeline.forecast import Sums, forecast
+
+
+def mackey_glass(count, tau=17):
+    """The delay differential equation by Runge-Kutta steps of 1, the delayed value held in between."""
+    x = [1.2] * (tau + 1)
+    slope = lambda now, past: 0.2 * past / (1 + past**10) - 0.1 * now  # noqa: E731
+    for _ in range(count):
+        now, past = x[-1], x[-1 - tau]
+        a = slope(now, past)
+        b = slope(now + a / 2, past)
+        c = slope(now + b / 2, past)
+        x.append(now + (a + 2 * b + 2 * c + slope(now + c, past)) / 6)
+    return np.array(x[tau + 1 :])[:, None]
+
+
+SERIES = mackey_glass(2500)
+
+
+def test_streamed_sums_give_the_ridge_regression_of_all_rows_without_a_penalty_of_the_offset():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(5, 1e-3, (700, 8)), rng.normal(9, 1, 700)
+    sums, start = Sums(8), 0
+    for count in (1, 3, 96, 600):
+        sums.add(x[start : start + count], y[start : start + count])
+        start += count
+    weights, offset = sums.solved(1e-4)
+    centred = x - x.mean(axis=0)
+    direct = np.linalg.solve(centred.T @ centred + 1e-4 * np.eye(8), centred.T @ (y - y.mean()))
+    np.testing.assert_allclose(weights, direct, rtol=1e-9)
+    np.testing.assert_allclose(x @ weights + offset, centred @ direct + y.mean(), atol=1e-9)
+
+
+def test_sums_without_a_cholesky_factor_say_so():
+    sums = Sums(3)
+    sums.add(np.zeros((5, 3)), np.arange(5.0))
+    assert sums.solved(0.0) is None and sums.solved(1e-6) is not None
+
+
+def test_mackey_glass_is_foretold():
+    found = forecast(SERIES, 0)
+    assert found.error / found.deviation < 0.005 and found.naive / found.deviation > 0.1
+    far = forecast(SERIES[:2400], 0, 20)
+    np.testing.assert_allclose(far.values, SERIES[2400:2420, 0], atol=0.1)
+    assert far.error < 0.1 * far.naive
+
+
+def test_noise_cannot_be_foretold_and_the_error_says_so():
+    found = forecast(np.random.default_rng(2).normal(3, 2, (800, 2)), 1, 2)
+    assert 0.95 < found.error / found.deviation < 1.3 and found.ridge == 100
+
+
+def test_the_map_that_is_judged_sees_nothing_behind_its_end():
+    changed = SERIES[:800].copy()
+    changed[-200:] = 0.3  # the judged quarter: the part that is fitted to, and the ridge, stay what they were
+    assert forecast(changed, 0).ridge == forecast(SERIES[:800], 0).ridge
+    assert forecast(changed, 0).error > 20 * forecast(SERIES[:800], 0).error
+
+
+def test_series_that_are_short_or_stand_still_are_refused():
+    for values, ahead, said in ((SERIES[:60], 1, "has 60 rows"), (SERIES[:400], 90, "90 ahead takes about")):
+        with pytest.raises(InputError, match=said):
+            forecast(values, 0, ahead)
+    with pytest.raises(InputError, match="stands still"):
+        forecast(np.column_stack([np.full(500, 7.0), SERIES[:500]]), 0)
+
+
+def test_a_column_of_a_file_is_foretold(tmp_path, capsys):
+    path, out = tmp_path / "pump.csv", tmp_path / "next.csv"
+    rows = "".join(f"{k / 10:.1f},{np.sin(k / 9):.5f},{x:.6f}\n" for k, x in enumerate(SERIES[:1000, 0]))
+    path.write_text(f"time,flow,pressure\n{rows}")
+    assert tt("forecast", path, "--target", "pressure", "--ahead", "3", "--out", out) == 0
+    said = capsys.readouterr().out
+    assert "on the last quarter of 1,000 rows, 3 ahead" in said and "of the deviation of pressure" in said
+    head, *values = out.read_text().split()
+    assert head == "pressure"
+    np.testing.assert_allclose([float(v) for v in values], SERIES[1000:1003, 0], atol=0.05)
+    assert tt("forecast", path, "--target", "2", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["target"] == "pressure"
+    assert tt("forecast", path, "--target", "heat") == 2
+    assert "no column 'heat'; known columns: flow, pressure" in capsys.readouterr().err
+    path.write_text("a\n1\n2\n")
+    assert tt("forecast", path) == 3 and "pump.csv' has 2 rows" in capsys.readouterr().err
