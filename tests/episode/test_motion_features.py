@@ -1,5 +1,7 @@
 """Features of recordings: what they must not depend on, where energy lands, and states by their formula."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,8 @@ def test_a_tone_has_its_energy_in_its_band(cycles):
     edges = np.geomspace(1 / WINDOW, 0.5, BANDS + 1)
     assert abs(int(bands[0].argmax()) - int(np.searchsorted(edges, cycles) - 1)) <= (cycles < 0.1)
     assert bands[1].max() < bands[0].max() - 1
+    short = features(tone[:40])[NAMES == "band"].reshape(3, BANDS)
+    assert abs(short[0].max() - bands[0].max()) < 0.3, "the same energy, whatever the window"
 
 
 def test_files_of_other_rates_give_nearly_the_features_of_the_rate_of_the_network():
@@ -102,3 +106,12 @@ def test_a_network_is_the_same_whenever_it_is_built_and_its_name_says_axes_and_r
     assert motion_name([bad, timed]) == "motion-2-25hz"
     assert motion_name([timed, plain]) == "motion-2"
     assert motion_name([bad]) is None and motion_name([tmp_path / "a.png", timed]) is None
+
+
+def test_a_network_file_with_other_parameters_than_ours_reads_nothing_in_one_line():
+    spec, content = motion_network("motion-3-esn").input, "\n".join("1,2,3" for _ in range(20)).encode()
+    asked = dict(spec.parameters)
+    for wrong in ({"neurons": 10**5}, {"neurons": "x"}, {"leak": 1e300}, {"axes": 2}):
+        with pytest.raises(InputError) as caught:
+            KINDS["motion"].read(content, replace(spec, parameters={**asked, **wrong}))
+        assert "\n" not in str(caught.value)

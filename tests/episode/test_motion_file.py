@@ -47,6 +47,9 @@ def forged(header: str, body=b"") -> bytes:
         text(head='"x","y","z"\n'),
         b"\xff\xfe" + text().decode().encode("utf-16-le"),
         text(end=",\n"),
+        text(end="\r"),
+        text(head="Device,A 7\nRate: 50 Hz\nRows,40\nx,y,z\n"),
+        text(head="x;y;z\n0;0;0\n", sep=";", decimal=",").replace(b"0;0;0\n", b""),
         text(head="sample,x,y,z\n", times=np.arange(40) * 3),
         text(times=np.arange(1, 41)),
         npy(ROWS),
@@ -68,6 +71,9 @@ def test_every_usual_form_of_a_file_gives_the_same_numbers(content):
         text(head="timestamp_ms,x,y,z\n", times=TIMES * 1e3 + 5e9),
         text(head="seconds_elapsed,x,y,z\n", times=TIMES),
         text(head="t,x,y,z\nus,g,g,g\n", times=TIMES * 1e6),
+        text(head="t [µs],x,y,z\n", times=TIMES * 1e6),
+        text(head="t [µs],x,y,z\n", times=TIMES * 1e6).decode().encode("latin-1"),
+        text(head=",x,y,z\n", times=TIMES),
         text(times=TIMES),
         text(times=TIMES * 1e3),
         b"".join(b"2026-01-02T03:04:05.%03dZ,%s" % (20 * k, text(ROWS[k : k + 1])) for k in range(40)),
@@ -185,3 +191,13 @@ def test_no_file_takes_more_than_twenty_times_the_largest_text():
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 20 * MOST_TEXT, (len(content), peak)
+
+
+def test_a_column_that_only_grows_is_no_time_if_the_header_calls_it_otherwise():
+    found = recording(text(head="litres,x,y,z\n", times=TIMES))
+    assert found.rate is None and found.names == ("litres", "x", "y", "z")
+
+
+def test_whole_numbers_in_the_first_row_leave_commas_decimal():
+    content = b"x;y\n1;2\n" + text(ROWS[:, :2], sep=";", decimal=",")
+    np.testing.assert_allclose(recording(content).values[1:], ROWS[:, :2])

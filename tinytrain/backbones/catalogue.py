@@ -114,9 +114,8 @@ TIERS = {
     "duo": Tier("small+medium", 1_000_000, 2.4, 97),
     "best": Tier("small+large", 4_000_000, 4.5, 228),
 }
-MOTION = re.compile(
-    r"motion-(\d{1,2})(?:-(\d{1,5}(?:\.\d{1,3})?)hz)?(-esn)?"
-)  # axes, rate; it is built by name
+# Built by its name: axes, values a second, and whether there is an echo state network.
+MOTION = re.compile(r"motion-(\d{1,2})(?:-(\d{1,5}(?:\.\d{1,3})?)hz)?(-esn)?")
 NAMES = (*TIERS, *BACKBONES, "motion-3")
 JOINS = "+"  # between the names of networks that look at an image side by side
 AUTO = "auto"  # the name of those that are chosen by the images

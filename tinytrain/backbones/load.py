@@ -31,16 +31,17 @@ if TYPE_CHECKING:
 
 
 def suited(path, folder):
-    """`path`, what ``--backbone`` says, or the name of the network for recordings if that is what the folder
-    of class folders holds, and `path` is None or leaves the choice to it.
+    """`path`, what ``--backbone`` says; if that leaves the choice to files, and they are recordings,
+    the name of the network for those in `folder`, which has a folder per class.
     """
-    if not isinstance(folder, str | os.PathLike) or not (
-        path is None or (isinstance(path, str) and path == AUTO)
-    ):
+    leaves_it = path is None or (isinstance(path, str) and path == AUTO)
+    if not (leaves_it and isinstance(folder, str | os.PathLike)):
         return path
     from tinytrain.backbones.motion import motion_name
 
-    return motion_name(sorted(Path(folder).glob("*/[!.]*"))) or path
+    with contextlib.suppress(OSError, ValueError):  # no folder: what reads it says so
+        return motion_name(sorted(Path(folder).glob("*/[!.]*"))) or path
+    return path
 
 
 def open_backbone(path: str | None, alone: str | None = None) -> Network | Committee:

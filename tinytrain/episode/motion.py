@@ -13,6 +13,7 @@ from tinytrain.episode.motion_file import looks_like, recording
 from tinytrain.network.input_spec import InputSpec
 
 HEAD = 2**13
+MOST_NEURONS = 1000
 NOISE = 0.1  # of a feature, in training, as a share of its deviation
 
 
@@ -44,7 +45,8 @@ class Motion(Kind):
         if values.shape[1] != asked["axes"]:
             found = f"has {values.shape[1]} columns of motion"
             raise InputError("image-unreadable", f"{found}; the network is for {asked['axes']}")
-        return features(values, reservoir_of(spec)).astype(np.float32)[None, None]
+        with np.errstate(all="ignore"):  # what is no number is named by the caller
+            return features(values, reservoir_of(spec)).astype(np.float32)[None, None]
 
     def augment(
         self, rng: np.random.Generator, spec: InputSpec, may_flip: bool, ranges: Ranges = USUAL
@@ -57,15 +59,14 @@ class Motion(Kind):
         """Features as columns of a chart, the highest of them reaching the top."""
         values = item.ravel() - item.min()
         heights = 63 * values / (float(values.max()) or 1.0)
-        return (
-            np.where(np.arange(64)[::-1, None] <= heights, 60, 235)
-            .astype(np.uint8)
-            .repeat(2, axis=1)[..., None]
-        )
+        chart = np.where(np.arange(64)[::-1, None] <= heights, 60, 235).astype(np.uint8)
+        return chart.repeat(2, axis=1)[..., None]
 
 
 def reservoir_of(spec: InputSpec) -> Reservoir | None:
     asked = dict(spec.parameters)
+    if not 0 <= asked.get("neurons", 0) <= MOST_NEURONS:
+        raise InputError("unsupported", f"needs a network of at most {MOST_NEURONS} neurons")
     return Reservoir(*(asked[name] for name in Reservoir._fields)) if "neurons" in asked else None
 
 

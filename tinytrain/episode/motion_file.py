@@ -47,7 +47,7 @@ def recording(content: bytes, rate: float = 0) -> Recording:
         raise _unreadable(f"has {values.shape[1]} columns of motion; a recording has 1 to {MOST_AXES}, "
                           "and a row for each moment")  # fmt: skip
     values = values.astype(np.float64)  # not before it is known to be small
-    if times is None:
+    if times is None and not names[0]:
         times, even = _monotone(values)
         if times is not None:
             values, names = values[:, 1:], names[1:]
@@ -121,11 +121,10 @@ def _text(content: bytes) -> tuple[np.ndarray | None, np.ndarray, tuple[str, ...
 
 def _rows(content: bytes) -> tuple[list[tuple[int, list[str]]], list[list[str]]]:
     """Cells of all rows with their line numbers, and those of the lines without a number before them."""
-    wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
-    text = content.decode("utf-16" if wide else "utf-8-sig", "replace").replace('"', "")
+    text = _decoded(content).replace('"', "").replace("\r\n", "\n").replace("\r", "\n")
     if (count := text.count("\n")) > 2 * MOST_ROWS:
         raise _unreadable(f"has {count} lines; a recording has at most {MOST_ROWS} rows")
-    lines = [(n, line.strip(" \r")) for n, line in enumerate(text.split("\n"), 1)]
+    lines = [(n, line.strip(" ")) for n, line in enumerate(text.split("\n"), 1)]
     if longest := next((n for n, line in lines if len(line) > MOST_LINE), 0):
         raise _unreadable(f"has more than {MOST_LINE} letters in line {longest}")
     lines = [(n, line) for n, line in lines if line.strip() and not line.startswith(COMMENTS)]
@@ -133,10 +132,10 @@ def _rows(content: bytes) -> tuple[list[tuple[int, list[str]]], list[list[str]]]
     for start, (n, line) in enumerate(lines):
         split = _Splitter(line)
         cells = split(line)
-        if any(_number(cell.replace(",", ".")) is not None for cell in cells):
-            decimal = split.sign != "," and any("," in cell for cell in cells) and "." not in line
-            body = ((n, row.replace(",", ".") if decimal else row) for n, row in lines[start:])
-            return [(n, split(row)) for n, row in body], names
+        numbers = sum(_number(cell) is not None for cell in cells)
+        follows = lines[min(start + 1, len(lines) - 1)][1]
+        if 2 * numbers >= len(cells) and numbers and len(split(follows)) == len(cells):
+            return [(n, split(row)) for n, row in lines[start:]], names
         names.append(cells)
         if len(names) > MOST_HEADERS:
             raise _unreadable(
@@ -145,8 +144,17 @@ def _rows(content: bytes) -> tuple[list[tuple[int, list[str]]], list[list[str]]]
     return [], names
 
 
+def _decoded(content: bytes) -> str:
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return content.decode("utf-16", "replace")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:  # an older program, or bytes in the middle of a letter
+        return content.decode("latin-1")
+
+
 class _Splitter:
-    """Splits a line at the sign that it has between its cells."""
+    """Splits a line at the sign that it has between its cells. Where that is no comma, commas are decimal."""
 
     def __init__(self, line: str):
         self.sign = next((sign for sign in "\t;," if sign in line), None)
@@ -154,7 +162,8 @@ class _Splitter:
             self.sign = None  # decimal commas between spaces
 
     def __call__(self, line: str) -> list[str]:
-        return [cell.strip() for cell in line.split(self.sign)]
+        cells = line.split(self.sign)
+        return [cell.strip() if self.sign == "," else cell.strip().replace(",", ".") for cell in cells]
 
 
 def _number(cell: str) -> float | None:
