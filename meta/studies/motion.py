@@ -12,7 +12,8 @@ The forms are a head "lda" on all features, on those without the means of the ax
 held, on the means alone, on states of an echo state network alone, and on features and states; and the
 network adapted by each of the --policies, what the guard keeps. "Above" is paired with the features.
 "Normal" is the area under the ROC curve of the head "oselm-ae", fitted to 30 recordings of one class from
-the side of the support: queries of that class against queries of the other classes.
+the side of the support: queries of that class against queries of the other classes. "Own" is for one
+volunteer: a head on recordings of others alone, and with one of each class of the volunteer's own.
 """
 
 import re
@@ -68,11 +69,16 @@ def items_of(dataset) -> np.ndarray:
     return np.stack([dataset.read(i, STATES.input) for i in range(len(dataset))])
 
 
+def people_of(dataset) -> np.ndarray | None:
+    """The volunteers (n,) whose recordings these are, None if names do not say."""
+    found = [VOLUNTEER.match(name.rpartition("/")[2]) for name in dataset.names]
+    return np.array([int(match[1]) for match in found]) if all(found) else None
+
+
 def support_side(dataset, rng) -> np.ndarray:
     """Which recordings (n,) may be in the support; the others may be queries."""
-    found = [VOLUNTEER.match(name.rpartition("/")[2]) for name in dataset.names]
-    if all(found):
-        people = np.array([int(match[1]) for match in found])
+    people = people_of(dataset)
+    if people is not None:
         every = rng.permutation(np.unique(people))
         return np.isin(people, every[: len(every) // 2])
     side = np.zeros(len(dataset), bool)
@@ -106,9 +112,8 @@ def run_job(network, dataset, args, episode: int) -> dict:
     found = {}
     with one_thread():
         for form, columns in FORMS.items():
-            x = unit(values[:, columns])
-            head = fitted(find_head("lda"), kernel_table.load(), x[support], labels)
-            found[form] = {"accuracy": round(float((head.logits(x[query]).argmax(1) == truth).mean()), 4)}
+            right = judged(unit(values[:, columns]), support, labels, query, truth)
+            found[form] = {"accuracy": round(right, 4)}
     plain = items[..., FORMS["features"]]
     sides = (images_of(list(plain[n]), y, kind="motion") for n, y in ((support, labels), (query, truth)))
     task = Episode(*sides, tuple(f"class {k}" for k in range(args.way)))
@@ -116,7 +121,16 @@ def run_job(network, dataset, args, episode: int) -> dict:
         report = adapt(FEATURES, task, Budget(1_000_000), policy, episode, Device(threads=1))
         right = float((report.answers.after == truth).mean())
         found[policy] = {"accuracy": round(right, 4), "kept": report.guard.kept}
-    return {"forms": found, "normal": noticed(dataset, unit(values[:, FORMS["features"]]), args, episode)}
+    x = unit(values[:, FORMS["features"]])
+    with one_thread():
+        more = {"normal": noticed(dataset, x, args, episode), "own": with_own(dataset, x, args, episode)}
+    return {"forms": found, **more}
+
+
+def judged(x: np.ndarray, support, labels, query, truth) -> float:
+    """The accuracy of a head "lda" on embeddings `x`, by the numbers of recordings and their labels."""
+    head = fitted(find_head("lda"), kernel_table.load(), x[support], np.asarray(labels, np.int32))
+    return float((head.logits(x[query]).argmax(axis=1) == truth).mean())
 
 
 def unit(values: np.ndarray) -> np.ndarray:
@@ -131,10 +145,34 @@ def noticed(dataset, x: np.ndarray, args, episode: int) -> float | None:
     learnt = rng.permutation(np.flatnonzero(own & side))[:NORMAL]
     if len(learnt) < NORMAL or not (own & ~side).any():
         return None
-    with one_thread():
-        head = fitted(find_head("oselm-ae"), kernel_table.load(), x[learnt], np.zeros(NORMAL, np.int32))
-        score = scores(head)
-        return round(area_under_roc(score(x[~own & ~side]), score(x[own & ~side])), 5)
+    head = fitted(find_head("oselm-ae"), kernel_table.load(), x[learnt], np.zeros(NORMAL, np.int32))
+    score = scores(head)
+    return round(area_under_roc(score(x[~own & ~side]), score(x[own & ~side])), 5)
+
+
+def with_own(dataset, x: np.ndarray, args, episode: int) -> list[float] | None:
+    """Accuracy on recordings of one volunteer before and after one of each class is learnt; None without."""
+    rng, people = rng_for(args.seed, "motion, own", dataset.name, episode), people_of(dataset)
+    if people is None:
+        return None
+    able = {}
+    for person in np.unique(people):
+        counts = [((people[c] == person).sum(), (people[c] != person).sum()) for c in dataset.by_class]
+        classes = [k for k, (own, others) in enumerate(counts) if own >= 3 and others >= args.shots]
+        if len(classes) >= args.way:
+            able[person] = classes
+    if not able:
+        return None
+    person = sorted(able)[rng.integers(len(able))]
+    support, own, query, truth = [], [], [], []
+    for label, c in enumerate(rng.permutation(able[person])[: args.way]):
+        members = rng.permutation(dataset.by_class[c])
+        support += members[people[members] != person][: args.shots].tolist()
+        first, *rest = members[people[members] == person][: args.queries + 1].tolist()
+        own, query, truth = [*own, first], query + rest, truth + [label] * len(rest)
+    labels = np.repeat(np.arange(args.way), args.shots)
+    both = support + own, np.append(labels, np.arange(args.way))
+    return [round(judged(x, *given, query, truth), 4) for given in ((support, labels), both)]
 
 
 def summary(rows: list[dict]) -> list[str]:
@@ -149,6 +187,11 @@ def summary(rows: list[dict]) -> list[str]:
         values = [row["normal"] for row in rows if row["pack"] == pack and row["normal"] is not None]
         few = f"{pack} {np.mean(values):.4f}, the least {min(values):.4f}" if values else f"{pack} too few"
         areas.append(few)
+    for pack in packs:
+        if pairs := [row["own"] for row in rows if row["pack"] == pack and row["own"]]:
+            before, after = 100 * np.array(pairs).T
+            gain = mean_interval(after - before).text(2, signed=True)
+            areas.append(f"own, {pack}: {before.mean():.1f}, then {after.mean():.1f}, {gain}")
     header = ("form", *packs, *(f"above, {pack}" for pack in packs))
     return [*table(header, lines), "", f"Normal, area under the curve: {'; '.join(areas)}."]
 

@@ -15,6 +15,7 @@ def test_a_job_compares_forms_on_one_episode(logged, rows, capsys, tmp_path):
     assert study.main([*logged, *words, "--episodes", "2"]) == 0
     found = rows()
     assert len(found) == 2 and found[0]["normal"] is None, "there are no 30 recordings of a class"
+    assert found[0]["own"] is None, "names say of no volunteer"
     forms = found[0]["forms"]
     assert list(forms) == [*study.FORMS, "tinytrain"] and forms["features"]["accuracy"] > 0.8
     said = capsys.readouterr().out
@@ -40,3 +41,6 @@ def test_nobody_is_in_the_support_and_in_the_queries(tmp_path):
         assert not people[0] & people[1] and (np.bincount(labels) == 2).all() and truth.max() == 2
         sides.append(frozenset(people[0]))
     assert len(set(sides)) > 1
+    look = np.eye(24, dtype="f")[4 * dataset.labels + study.people_of(dataset)]
+    before, after = study.with_own(dataset, look, args, 0)
+    assert before < 0.7 and after == 1
