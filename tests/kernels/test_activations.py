@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from cases import each
 from kernelarrays import normal
+from kernelcases import SMOOTH
 from toynets import rng
 
 from tinytrain import kernels
@@ -18,7 +19,7 @@ def slope(value, x, direction) -> float:
     return (value(x + STEP * direction) - value(x - STEP * direction)) / (2 * STEP)
 
 
-@pytest.mark.parametrize("name", ["hard_swish", "hard_sigmoid"])
+@each("name", SMOOTH)
 def test_gradients_of_smooth_activations_agree_with_finite_differences(name):
     r = rng(name)
     x, g, direction = (normal(r, 400, dtype=np.float64) for _ in range(3))
@@ -30,7 +31,7 @@ def test_gradients_of_smooth_activations_agree_with_finite_differences(name):
         return (y * g).sum()
 
     gx = g.copy()
-    getattr(reference, f"{name}_grad")(gx, x)
+    getattr(reference, SMOOTH[name])(gx, x)
     np.testing.assert_allclose((gx * direction).sum(), slope(value, x, direction), rtol=1e-6)
 
 
@@ -110,7 +111,7 @@ def test_masks_of_relu_pass_what_is_above_zero(compiled):
 def test_what_is_no_number_stays_none(compiled):
     """A NaN must reach the loss, where it is noticed."""
     x = np.array([np.nan, 1], np.float32)
-    for name in ("hard_swish", "hard_sigmoid"):
+    for name in SMOOTH:
         y = np.empty_like(x)
         getattr(compiled, name)(y, x)
         assert np.isnan(y[0]) and np.isfinite(y[1]), name
@@ -120,7 +121,7 @@ def test_what_is_no_number_stays_none(compiled):
     assert np.isnan(x[0]) and x[1] == 1
 
 
-@pytest.mark.parametrize("name", ["hard_swish", "hard_sigmoid", "scale_channels"])
+@pytest.mark.parametrize("name", [*SMOOTH, "scale_channels"])
 def test_in_place_gives_the_same_bits(compiled, name):
     x = 4 * normal(rng("place"), 3, 7, 5)
     more = (normal(rng("factors"), 3, 5),) if name == "scale_channels" else ()

@@ -7,6 +7,8 @@ from kernelarrays import Output, fresh
 from kernelarrays import normal as _normal
 
 from tinytrain.kernels import reference
+from tinytrain.network.node import ACTIVATIONS
+from tinytrain.program.autodiff.activations import INPUT, ROWS
 
 
 def _labels(r, count, ways) -> np.ndarray:
@@ -344,12 +346,12 @@ def relu(r):
     return (Output(4 * _normal(r, m)),)
 
 
-def hard_swish(r):
+def smooth(r):
     (m,) = _sizes(r, 300)
     return fresh(m), 4 * _normal(r, m)
 
 
-def hard_swish_grad(r):
+def smooth_grad(r):
     (m,) = _sizes(r, 300)
     return Output(_normal(r, m)), 4 * _normal(r, m)
 
@@ -419,19 +421,25 @@ def scale_channels_grad(r):
     return fresh(n, channels), *(_normal(r, n, positions, channels) for _ in range(2))
 
 
+# Kernels of activations without numbers, and those of their gradients, which keep the input.
+SMOOTH = {
+    row.kernel: row.gradient
+    for name, row in ROWS.items()
+    if row.keeps == INPUT and not row.in_place and not ACTIVATIONS[name]
+}
 CASES = {
     function.__name__: function
     for function in (
         accumulate, adam, add_bias, add_bias_residual, add_column_sums, add_fisher, add_outer, add_patches,
         apply_mask, augment, augment_rows, cholesky, cholesky_solve, class_sums, copy, depthwise_forward,
         leaky_relu, leaky_relu_grad, put_columns, take_columns,
-        depthwise_grad_input, depthwise_grad_weight, dequantize, entropy, gather_columns, hard_swish,
-         hard_swish_grad, inverse_diagonal, matmul, max_pool, max_pool_grad, max_taps, momentum,
+        depthwise_grad_input, depthwise_grad_weight, dequantize, entropy, gather_columns,
+        inverse_diagonal, matmul, max_pool, max_pool_grad, max_taps, momentum,
         normalize_rows, pack_mask, pool, pool2, pool2_grad, pool_grad, prototype_loss, prototype_loss_grad,
         quantize, relu, scale_channels, scale_channels_grad, scatter_block, sgd, sum_pixels, transpose,
         unfold, unfold_plane, upsample_add, upsample_grad,
     )
 } | {
-    "add_bias_relu6": add_bias, "hard_sigmoid": hard_swish, "hard_sigmoid_grad": hard_swish_grad,
-    "pack_positive": pack_mask,
+    "add_bias_relu6": add_bias, "pack_positive": pack_mask,
+    **dict.fromkeys(SMOOTH, smooth), **dict.fromkeys(SMOOTH.values(), smooth_grad),
 } | INT8_CASES  # fmt: skip

@@ -6,6 +6,7 @@ import numpy as np
 
 from tinytrain import kernels as kernel_table
 from tinytrain.network.network import Network
+from tinytrain.network.node import ACTIVATIONS
 from tinytrain.network.quantisation import Codes, Quantisation
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
@@ -13,6 +14,7 @@ from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, StepOptions, Update
 from tinytrain.policies.common import Policy
 from tinytrain.policies.tinytl import modules_from
+from tinytrain.program.autodiff import activations
 from tinytrain.program.backends.registry import INT8
 
 # Between them these pass through every kernel. (First trained layer, optimizer, rounding), and in float32
@@ -43,13 +45,15 @@ def warm_up() -> list[str]:
 
 def _layers_of_other_networks(table) -> None:
     """The kernels of layers that the toy network does not have, on zeros."""
-    flat, bits = np.zeros(8, np.float32), np.zeros(1, np.uint8)
-    table.relu(flat)
-    table.pack_positive(bits, flat)
-    for name in ("hard_swish", "hard_swish_grad", "hard_sigmoid", "hard_sigmoid_grad"):
-        getattr(table, name)(flat, flat.copy())
-    for name in ("leaky_relu", "leaky_relu_grad"):
-        getattr(table, name)(flat, flat.copy(), np.float32(0.2), np.float32(-1))
+    for name, row in activations.ROWS.items():
+        flat, numbers = np.zeros(8, np.float32), (np.float32(0.2),) * len(ACTIVATIONS[name])
+        if row.kernel:
+            getattr(table, row.kernel)(flat, *(() if row.in_place else (flat.copy(),)), *numbers)
+        kept = flat.copy()
+        if row.keeps not in (activations.INPUT, activations.OUTPUT):
+            kept = np.zeros(1, np.uint8)
+            getattr(table, row.keeps)(kept, flat)
+        getattr(table, row.gradient)(flat, kept, *numbers)
     x, y = np.zeros((1, 2, 2, 4), np.float32), np.zeros((1, 1, 1, 4), np.float32)
     taps = np.zeros(y.shape, np.uint8)
     window = 3, 3, 2, 2, 1, 1
