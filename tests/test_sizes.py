@@ -15,6 +15,7 @@ FILE_LINES, PARAMETERS, FIELDS = 300, 7, 10
 # Each field is a key of a row in a file that exists outside of the project: networks, recipes of training,
 # and the heads of deltas.
 ROWS_OF_FILES = {
+    "LogMel": 14,
     "Node": 14,
     "OptimizerSettings": 12,
     "MetaRecipe": 14,

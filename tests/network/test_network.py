@@ -169,7 +169,6 @@ def other(index: int, **changes) -> dict:
         ({"input": sound({"window": "\n"})}, "file-damaged", "a text"),
         ({"input": sound({"a b": 1})}, "file-damaged", "plain name"),
         ({"input": sound({f"p{i}": i for i in range(65)})}, "file-damaged", "at most 64"),
-        ({"input": replace(sound({}), rotated=True)}, "file-damaged", "only images are rotated"),
     ],
 )
 def test_an_impossible_topology_is_named(change, code, text):

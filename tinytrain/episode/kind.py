@@ -75,7 +75,7 @@ class Kind(ABC):
     ) -> np.ndarray:
         """The item in a file, or in the bytes of one; `name` is that in messages. Raises InputError."""
         with named_errors(source, name, self.noun):
-            content = source if isinstance(source, bytes) else _content(source)
+            content = source if isinstance(source, bytes) else content_of(source)
             if not content:
                 raise InputError("image-unreadable", EMPTY)
             item = np.asarray(self.decode(content, asked))
@@ -86,7 +86,7 @@ class Kind(ABC):
     def check(self, source: str | os.PathLike | bytes) -> None:
         """Raise InputError for a file that clearly cannot be read. What passes may fail in `read`."""
         with named_errors(source, None, self.noun):
-            if not (source if isinstance(source, bytes) else _content(source, 1)):
+            if not (source if isinstance(source, bytes) else content_of(source, 1)):
                 raise InputError("image-unreadable", EMPTY)
 
     def item(self, value, asked: InputSpec, name: str) -> np.ndarray:
@@ -157,7 +157,7 @@ def _wrong(item: np.ndarray, spec: InputSpec) -> str | None:
     return None
 
 
-def _content(path: str | os.PathLike, most: int = MOST_BYTES) -> bytes:
+def content_of(path: str | os.PathLike, most: int = MOST_BYTES) -> bytes:
     """The bytes of a file, or the first of them. Raises InputError without naming it."""
     with regular_file(path) as file:
         content = file.read(most + 1)

@@ -8,6 +8,7 @@ from tinytrain.base.errors import InputError, one_line
 from tinytrain.episode.image import ImageKind
 from tinytrain.episode.kind import Kind
 from tinytrain.episode.motion import Motion
+from tinytrain.episode.sound import SoundKind
 
 KINDS: dict[str, Kind] = {}
 IMAGES = ImageKind()
@@ -57,5 +58,5 @@ def kind_of_files(where: str, paths: Iterable[str | os.PathLike]) -> Kind:
     return KINDS[next(iter(found))] if found else IMAGES
 
 
-for _kind in (IMAGES, Motion()):
+for _kind in (IMAGES, SoundKind(), Motion()):
     register(_kind)

@@ -225,7 +225,6 @@ def _check_reading(spec: InputSpec) -> None:
         short = plain and len(text := f"{value}") <= MOST_LETTERS and text.isprintable()
         what = f"parameter {name!r:.60} needs a plain name, and a number, a text, true or false"
         _require(bool(NAME.fullmatch(name)) and short, what)
-    _require(spec.kind == IMAGE or not spec.rotated, "only images are rotated")
 
 
 def _by(shape: tuple) -> str:

@@ -1,0 +1,119 @@
+"""Samples to log-mel spectra, the parameters as Keras' MelSpectrogram names them; with numpy alone."""
+
+from dataclasses import dataclass, fields
+from functools import lru_cache
+
+import numpy as np
+
+from tinytrain.base.errors import InputError
+
+SLANEY, HTK = "slaney", "htk"
+
+
+@dataclass(frozen=True)
+class LogMel:
+    """How spectra are computed; the rows of a spectrum are `sequence_stride` samples apart.
+
+    A Hann window of `sequence_length` samples, filled up with zeros to `fft_length`, gives magnitudes to the
+    power `mag_exp`. They go through triangles from `min_freq` to `max_freq` hertz: "slaney" as librosa has
+    them (linear in hertz, of one area), "htk" as TensorFlow does (linear in mel, of one height, without the
+    constant). Samples are from -1 to 1 times `full_scale`. If `power_to_db`, the result is in decibels, at
+    least `min_power` and at most `top_db` below its largest; otherwise it is the logarithm of a value and
+    `min_power` together. A uint8 item has codes 0 to 255 for `low` to `high`.
+    """
+
+    sampling_rate: int
+    fft_length: int
+    sequence_length: int
+    sequence_stride: int
+    min_freq: float
+    max_freq: float
+    mag_exp: float
+    triangles: str
+    power_to_db: bool
+    min_power: float
+    top_db: float
+    full_scale: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, parameters: dict) -> "LogMel":
+        """Raises InputError ``unsupported`` for parameters that are missing, unknown or make no sense."""
+        wanted = {field.name: field.type for field in fields(cls)}
+        if wrong := sorted(wanted.keys() ^ parameters.keys()):
+            raise InputError("unsupported", f"needs a network with all settings of sound, not {wrong[0]!r}")
+        settings = cls(**parameters)
+        s, whole = settings, all(type(parameters[n]) is int for n, kind in wanted.items() if kind is int)
+        numbers = all(type(parameters[n]) in (int, float) for n, kind in wanted.items() if kind is float)
+        if not (
+            whole
+            and numbers
+            and 4_000 <= s.sampling_rate <= 192_000
+            and 1 <= s.sequence_stride <= s.sequence_length <= s.fft_length <= 8192
+            and 0 <= s.min_freq < s.max_freq <= s.sampling_rate / 2
+            and s.triangles in (SLANEY, HTK)
+            and s.mag_exp > 0 < s.min_power
+            and s.full_scale > 0 <= s.top_db
+            and s.low < s.high
+        ):
+            raise InputError("unsupported", f"needs a network whose settings of sound make sense: {settings}")
+        return settings
+
+    def samples(self, rows: int) -> int:
+        """Samples of which a spectrum of so many rows is made."""
+        return (rows - 1) * self.sequence_stride + self.sequence_length
+
+    def code(self, decibels: float) -> float:
+        """Codes of a uint8 item that make a sound so much louder."""
+        unit = 1 if self.power_to_db else self.mag_exp * np.log(10) / 20
+        return decibels * unit * 255 / (self.high - self.low)
+
+
+def log_mel(samples: np.ndarray, settings: LogMel, bins: int) -> np.ndarray:
+    """Spectra (rows, bins) float64 of samples (n,), by `bins` triangles."""
+    views = np.lib.stride_tricks.sliding_window_view(samples, settings.sequence_length)
+    framed = views[:: settings.sequence_stride] * _window(settings.sequence_length)
+    magnitudes = np.abs(np.fft.rfft(framed * settings.full_scale, settings.fft_length))
+    mel = (magnitudes**settings.mag_exp) @ triangles(settings, bins)
+    if not settings.power_to_db:
+        return np.log(mel + settings.min_power)
+    decibels = 10 * np.log10(np.maximum(mel, settings.min_power))
+    return np.maximum(decibels, decibels.max() - settings.top_db)
+
+
+@lru_cache(4)
+def _window(length: int) -> np.ndarray:
+    return 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(length) / length)
+
+
+@lru_cache(4)
+def triangles(settings: LogMel, bins: int) -> np.ndarray:
+    """Weights (fft_length // 2 + 1, bins) float64 of the frequencies in each bin."""
+    hertz = np.arange(settings.fft_length // 2 + 1) * (settings.sampling_rate / settings.fft_length)
+    to_mel = _htk if settings.triangles == HTK else _slaney
+    corners = np.linspace(*to_mel(np.array([settings.min_freq, settings.max_freq])), bins + 2)
+    if settings.triangles == HTK:
+        place, height = _htk(hertz), np.where(hertz > 0, 1.0, 0.0)[:, None]
+    else:
+        place, corners = hertz, _slaney_hertz(corners)
+        height = 2 / (corners[2:] - corners[:-2])
+    rising = (place[:, None] - corners[:-2]) / (corners[1:-1] - corners[:-2])
+    falling = (corners[2:] - place[:, None]) / (corners[2:] - corners[1:-1])
+    return np.maximum(0, np.minimum(rising, falling)) * height
+
+
+def _htk(hertz: np.ndarray) -> np.ndarray:
+    return 1127.0 * np.log1p(hertz / 700)
+
+
+# Slaney's scale: a mel is 200 / 3 Hz up to 1000 Hz, and 27 of them are a factor of 6.4 above.
+_BEND, _STEP = 15.0, np.log(6.4) / 27
+
+
+def _slaney(hertz: np.ndarray) -> np.ndarray:
+    return np.where(hertz < 1000, hertz * 3 / 200, _BEND + np.log(np.maximum(hertz, 1000) / 1000) / _STEP)
+
+
+def _slaney_hertz(mel: np.ndarray) -> np.ndarray:
+    return np.where(mel < _BEND, mel * 200 / 3, 1000 * np.exp((mel - _BEND) * _STEP))
