@@ -82,7 +82,7 @@ def test_python_has_the_same_default_budget(name, tier):
 
 def test_networks_that_are_here_are_found_unless_damaged_or_for_other_images(large):
     def found(shape=(128, 128, 3)):
-        return [network.name for network in installed(shape)]
+        return [network.name for network in installed(InputSpec(shape))]
 
     assert found() == [SHIPPED.name, large] and found((16, 16, 3)) == []
     (cache_folder("backbones") / f"{large}.safetensors").write_bytes(b"x")

@@ -89,11 +89,11 @@ class _Reader:
     ) -> None:
         """A convolution with its batch normalisation; `read` is what its block takes."""
         weight = self._array(f"{convolution}.weight", axes=4)
-        cout, read, kernel, _ = weight.shape
+        cout, each, kernel, _ = weight.shape
         last = self.layers[-1] if self.layers else None
         cin, in_hw = (last.cout, last.out_hw) if last else (3, (self.size, self.size))
         kind = "depthwise" if name.endswith(".depthwise") else "pointwise" if last else "conv"
-        if read != (1 if kind == "depthwise" else cin) or (kind == "pointwise" and kernel != 1):
+        if each != (1 if kind == "depthwise" else cin) or (kind == "pointwise" and kernel != 1):
             raise _wrong(self.source, f"{convolution} is {weight.shape}, which does not fit {cin} channels")
         project = name.endswith(".project")
         stays = project and read is not None and read.cout == cout and last.stride == (1, 1)
