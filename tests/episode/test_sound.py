@@ -11,7 +11,7 @@ from waves import chunk, header, riff, tone, wav
 from tinytrain.base.errors import InputError
 from tinytrain.episode.kind import UnknownEndError
 from tinytrain.episode.logmel import HTK, SLANEY, LogMel, log_mel, triangles
-from tinytrain.episode.sound import SoundKind, fitted
+from tinytrain.episode.sound import SoundKind, loudest
 from tinytrain.network.input_spec import InputSpec
 
 SOUND = SoundKind()
@@ -95,7 +95,7 @@ def test_spectra_are_those_of_librosa():
 
 def test_an_item_has_a_code_for_each_value_between_low_and_high():
     samples = tone(1000, 0.6)
-    values = log_mel(fitted(samples.astype(np.float32), PLAIN.samples(ROWS), 160), PLAIN, BINS)
+    values = log_mel(loudest(samples, PLAIN.samples(ROWS), 160), PLAIN, BINS)
     item = item_of(samples, form=3, bits=32)
     assert item.shape == (ROWS, BINS, 1) and item.dtype == np.uint8
     np.testing.assert_allclose(
@@ -112,14 +112,17 @@ def test_a_form_or_rate_that_a_clip_is_kept_in_hardly_changes_its_codes():
         assert abs(near - plain)[:, plain[0, :, 0] > 100].max() <= 3
 
 
-def test_a_long_clip_gives_its_loudest_part_and_a_short_one_is_repeated():
+def test_a_long_clip_gives_its_loudest_part_and_around_a_short_one_is_what_is_softest_in_it():
     loud, soft = tone(2000, 0.3), tone(500, 1.5, loud=0.01)
     count = PLAIN.samples(ROWS)
-    part = fitted(np.concatenate([soft, loud, soft]), count, 160)
+    part = loudest(np.concatenate([soft, loud, soft]), count, 160)
     assert len(part) == count and np.square(part).sum() > 0.8 * np.square(loud).sum()
-    np.testing.assert_array_equal(fitted(np.arange(5.0), 12, 160), [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1])
-    assert item_of([0.5]).shape == (ROWS, BINS, 1)
-    assert item_of(np.zeros(9)).max() == 0
+    short = np.concatenate([tone(300, 0.04, loud=0.01), tone(2000, 0.05)])[: PLAIN.samples(7)]
+    item, values = item_of(short, form=3, bits=32)[..., 0], log_mel(short, PLAIN, BINS)
+    codes = np.rint((values - PLAIN.low) * (255 / 10.9))
+    np.testing.assert_allclose(item[8:15], np.clip(codes, 0, 255), atol=1)
+    assert (item[:8] == item[8:15].min(axis=0)).all() and (item[15:] == item[0]).all()
+    assert item_of([0.5]).min() > 0 == item_of(np.zeros(9)).max()
 
 
 @each(

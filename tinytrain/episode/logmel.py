@@ -71,7 +71,8 @@ class LogMel:
 
 
 def log_mel(samples: np.ndarray, settings: LogMel, bins: int) -> np.ndarray:
-    """Spectra (rows, bins) float64 of samples (n,), by `bins` triangles."""
+    """Spectra (rows, bins) float64 of samples (n,), by `bins` triangles; less than a row is repeated."""
+    samples = np.resize(samples, max(len(samples), settings.sequence_length))
     views = np.lib.stride_tricks.sliding_window_view(samples, settings.sequence_length)
     framed = views[:: settings.sequence_stride] * _window(settings.sequence_length)
     magnitudes = np.abs(np.fft.rfft(framed * settings.full_scale, settings.fft_length))

@@ -35,7 +35,7 @@ class Change:
 
 
 class SoundKind(Kind):
-    """Clips of sound: those that are longer than an item give their loudest part, shorter ones are repeated.
+    """Clips of sound: a longer one gives its loudest part, around a shorter one is what is softest in it.
 
     An item is uint8 (rows, bins, 1), as `LogMel` says; its parameters are those of the `InputSpec`.
     """
@@ -50,7 +50,12 @@ class SoundKind(Kind):
             raise InputError("unsupported", f"needs a network of sound, not of {spec.words}")
         wave = parsed(content)
         samples = resampled(samples_of(wave), wave.rate, settings.sampling_rate)
-        values = log_mel(fitted(samples, count, settings.sequence_stride), settings, bins)
+        if len(samples) > count:
+            samples = loudest(samples, count, settings.sequence_stride)
+        values = log_mel(samples, settings, bins)
+        soft, lack = values.min(axis=0, keepdims=True), rows - len(values)
+        around = np.repeat(soft, lack // 2, axis=0), np.repeat(soft, lack - lack // 2, axis=0)
+        values = np.concatenate([around[0], values, around[1]])
         codes = (values - settings.low) * (255 / (settings.high - settings.low))
         return np.clip(np.rint(codes), 0, 255).astype(np.uint8)[..., None]
 
@@ -85,10 +90,8 @@ class SoundKind(Kind):
         return size + 8 if size + 8 <= len(data) else None
 
 
-def fitted(samples: np.ndarray, count: int, step: int) -> np.ndarray:
-    """`count` samples: the part with the most energy, which begins at a multiple of `step`, or repeated."""
-    if len(samples) <= count:
-        return np.resize(samples, count)
+def loudest(samples: np.ndarray, count: int, step: int) -> np.ndarray:
+    """The `count` samples with the most energy that begin at a multiple of `step`."""
     energy = np.concatenate([[0], np.cumsum(np.square(samples, dtype=np.float64))])
     start = step * int(np.argmax((energy[count:] - energy[:-count])[::step]))
     return samples[start : start + count]
