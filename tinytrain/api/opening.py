@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
 
-from tinytrain.backbones.catalogue import AUTO, SHIPPED, usual_budget
+from tinytrain.backbones.catalogue import AUTO, ENCODERS, SHIPPED, is_here, usual_budget
 from tinytrain.backbones.load import backbone_of, load_backbone, suited
 from tinytrain.base.errors import BudgetError, InputError, UsageError
 from tinytrain.base.progress import OnProgress, silent
@@ -20,9 +20,10 @@ from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import load_delta
 from tinytrain.episode import Input
 from tinytrain.episode.episode import Episode, Images
+from tinytrain.episode.kinds import kind_of
 from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
-from tinytrain.pipeline.networks import choices
+from tinytrain.pipeline.networks import choices, left_out
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.plan import Plan
 from tinytrain.planner.committee import CommitteePlanner, planner_for
@@ -130,7 +131,10 @@ def chosen_network(
     They work inside ``limits(name)``. `memory` are the bytes that were asked for, None if every network that
     is here may have what is usual for it.
     """
-    small, device = load_backbone(SHIPPED.name), device or Device()
+    device = device or Device()
+    if drawn.episode.support.kind in ENCODERS:
+        return encoder_for(drawn, seed, device), drawn
+    small = load_backbone(SHIPPED.name)
     ready = Drawn(drawn.decoded(small.input, device.progress), once=False)
     task = TaskShape.of(ready.episode)
     for name in choices(small, ready.episode.support, memory, seed, device):
@@ -138,6 +142,31 @@ def chosen_network(
             planner_for(load_backbone(name), task, policy, limits(name)).probe()
             return name, ready
     return SHIPPED.name, ready
+
+
+def encoder_for(drawn: Drawn, seed: int, device: Device) -> str:
+    """The name of the encoder that is here for the kind of what was drawn.
+
+    Of several it is that which names most of the clips that are left out. Raises InputError
+    ``backbone-not-here``.
+    """
+    support = drawn.episode.support
+    known, many = ENCODERS[support.kind], kind_of(support.kind).plural
+    here = [name for name in known if is_here(name)]
+    if not here:
+        raise InputError(
+            "backbone-not-here",
+            f"{many} need an encoder, and none is here; run: tinytrain backbones get {known[0]} for words, or"
+            f" tinytrain backbones get {known[1]} for other sounds",
+        )
+    if len(here) == 1 or min(drawn.episode.shots) < 2:
+        return here[0]
+
+    def right(name: str) -> float:
+        network = load_backbone(name)
+        return left_out(network, drawn.decoded(network.input, device.progress).support, seed, device)
+
+    return max(here, key=right)
 
 
 def open_episode(value, seed: int = 0, policy: Policy | Plan | None = None) -> Drawn:

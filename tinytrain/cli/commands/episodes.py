@@ -11,7 +11,7 @@ from tinytrain.backbones.load import open_backbone
 from tinytrain.base.errors import BudgetError, UsageError
 from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.units import parse_bytes, parse_fraction, parse_seconds
-from tinytrain.cli.commands.common import DEFAULT_DATA, DEFAULT_WAY, add_number
+from tinytrain.cli.commands.common import DEFAULT_DATA, DEFAULT_WAY, add_number, say
 
 
 def add_arguments(parser) -> None:
@@ -167,6 +167,22 @@ def naming_tiers(arguments) -> Iterator[None]:
         raise BudgetError(error.code, message, error.smallest, error.task) from error
 
 
+def network_of(arguments, drawn, progress, alone: str | None = None):
+    """The network of ``--backbone``, by default that which suits the kind of what was `drawn`.
+
+    Raises what `open_backbone` raises, and InputError ``backbone-not-here`` for a kind without a network.
+    """
+    from tinytrain.backbones.catalogue import ENCODERS
+
+    if arguments.backbone is None and drawn.episode.support.kind in ENCODERS:
+        from tinytrain.api.opening import encoder_for
+        from tinytrain.runtime.device import Device
+
+        arguments.backbone = encoder_for(drawn, arguments.seed, Device(progress=progress))
+        say(f"--backbone is {arguments.backbone}")
+    return open_backbone(arguments.backbone, alone)
+
+
 class Opened(NamedTuple):
     """The images of an adaptation, decoded, and warnings about them."""
 
@@ -174,8 +190,8 @@ class Opened(NamedTuple):
     warnings: list[str]
 
 
-def open_episode(arguments, network, policy, progress, within_budget: bool = True) -> Opened:
-    """The episode of the options; nothing is adapted to it yet.
+def open_episode(arguments, network, policy, progress, within_budget: bool = True, drawn=None) -> Opened:
+    """The episode of the options, or of what was `drawn` by them; nothing is adapted to it yet.
 
     `policy` may be a plan. With `within_budget`, raises BudgetError for an infeasible budget before any image
     is decoded.
@@ -183,7 +199,7 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
     from tinytrain.episode.input_facts import file_lines
     from tinytrain.episode.kinds import kind_of
 
-    drawn = draw(arguments, policy)
+    drawn = drawn or draw(arguments, policy)
     if within_budget:
         planner_of(arguments, network, policy, drawn).probe()
     episode = drawn.decoded(network.input, progress)

@@ -1,6 +1,6 @@
 """``tinytrain plan``: show what would be trained and what it costs, without training."""
 
-from tinytrain.backbones.load import open_backbone, suited
+from tinytrain.backbones.load import suited
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import (
     add_backbone,
@@ -56,9 +56,11 @@ def run(arguments) -> None:
         arguments.out, needed=(*backbone_files(arguments.backbone), episodes.searched_file(arguments))
     )
     arguments.backbone = suited(arguments.backbone, arguments.folder)
-    policy, network = episodes.policy_of(arguments), open_backbone(arguments.backbone, "a plan")
-    drawn, budget = episodes.draw(arguments, policy), episodes.budget_of(arguments)
+    policy = episodes.policy_of(arguments)
+    drawn = episodes.draw(arguments, policy)
     with episodes.naming_tiers(arguments), ProgressLine() as progress:
+        network = episodes.network_of(arguments, drawn, progress, "a plan")
+        budget = episodes.budget_of(arguments)
         found = make_plan(network, drawn, budget, policy, arguments.seed, Device(progress=progress))
     result = found.to_json()
     if arguments.program:

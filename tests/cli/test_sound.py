@@ -1,0 +1,123 @@
+"""Folders of WAV files, from the first adaptation to a stream, with a toy encoder."""
+
+import os
+import time
+from dataclasses import asdict
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from commandline import tt
+from toyfiles import write_images
+from toynets import toy
+from watching import CLASSES
+from waves import clip, wav, write_clips
+
+import tinytrain
+from tinytrain.episode.logmel import HTK, LogMel
+from tinytrain.network.file import save_network
+from tinytrain.network.input_spec import InputSpec
+
+SETTINGS = LogMel(16_000, 512, 400, 320, 125.0, 7500.0, 1.0, HTK, False, 0.001, 0.0, 1.0, -6.9, 4.0)
+SPEC = InputSpec((32, 16, 1), "uint8", 127.5, 0.02, rotated=True, kind="sound", parameters=asdict(SETTINGS))
+ROWS = (
+    ("conv", 8, 3, 2, True, 0, False),
+    ("depthwise", 8, 3, 2, True, 1, False),
+    ("pointwise", 12, 1, 1, True, 1, False),
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Clips of three classes, an encoder for them, and what `adapt` makes of both."""
+    root = tmp_path_factory.mktemp("sound")
+    write_clips(root / "clips", range(6), CLASSES)
+    write_clips(root / "more", range(20, 23), CLASSES)
+    save_network(toy(ROWS, spec=SPEC), root / "net.safetensors")
+    backbone = ("--backbone", root / "net.safetensors")
+    made = SimpleNamespace(root=root, backbone=backbone, delta=root / "d.safetensors")
+    words = (
+        "--budget",
+        "300kB",
+        "--policy",
+        "full",
+        "--queries",
+        "2",
+        "--force",
+        "--report",
+        root / "r.html",
+    )
+    assert tt("adapt", root / "clips", *backbone, *words, "--out", made.delta) == 0
+    return made
+
+
+def test_clips_are_adapted_to_and_shown_as_spectrograms(made):
+    page = (made.root / "r.html").read_text()
+    assert page.count("data:image/jpeg;base64,") >= 12 and "Support clips" in page
+
+
+def test_clips_of_any_form_are_recognised_and_what_is_none_is_named(made, tmp_path, capsys):
+    predictor = tinytrain.Predictor(delta=made.delta)
+    right = []
+    for label, name in enumerate(CLASSES):
+        for number in range(30, 34):
+            samples = clip(label, number, 48_000)
+            files = (
+                wav(samples, 48_000),
+                wav(np.stack([samples, samples], axis=1), 48_000, bits=24, extensible=True),
+                wav(samples, 48_000, bits=32, form=3),
+            )
+            (guess,) = {predictor(file).best_guess for file in files}
+            right.append(guess == name)
+    assert np.mean(right) > 0.6
+    (tmp_path / "a.wav").write_bytes(wav(clip(0, 9))[:-100])
+    (tmp_path / "b.flac").write_bytes(b"fLaC")
+    assert tt("predict", made.delta, tmp_path) == 3
+    err = capsys.readouterr().err
+    assert "is cut off" in err and "ffmpeg" in err
+    assert tt("eval", made.delta, made.root / "more") == 0
+    assert "of 9 clips" in capsys.readouterr().out
+
+
+def test_a_folder_is_checked_and_a_mixture_is_refused(made, tmp_path, capsys):
+    assert tt("check", made.root / "clips", *made.backbone) == 0
+    assert "of new clips right" in capsys.readouterr().out
+    write_images(tmp_path / "both", CLASSES[:1], count=2)
+    write_clips(tmp_path / "clips", range(2), CLASSES[1:2])
+    os.rename(tmp_path / "clips" / CLASSES[1], tmp_path / "both" / CLASSES[1])
+    assert tt("adapt", tmp_path / "both", *made.backbone) == 3
+    assert "keep files of one kind in it" in capsys.readouterr().err
+    assert tt("adapt", made.root / "clips", "--backbone", "small") == 3
+    assert "are clips, and images are needed" in capsys.readouterr().err
+
+
+def test_a_folder_is_watched_corrected_and_a_class_is_added(made, tmp_path, capsys):
+    came, labels = tmp_path / "came", tmp_path / "labels.csv"
+    came.mkdir()
+    for number in range(4):
+        (came / f"{number}.wav").write_bytes(wav(clip(3, number)))
+        os.utime(came / f"{number}.wav", (time.time() - 60,) * 2)
+    labels.write_text("".join(f"{number}.wav,+dog\n" for number in range(4)))
+    words = ("--store", tmp_path / "state", "--labels", labels, "--once", *made.backbone)
+    assert tt("watch", made.delta, came, *words) == 0
+    said = capsys.readouterr()
+    assert "4 clips, 0 unreadable, 4 corrections learnt" in said.out + said.err
+    write_clips(tmp_path / "new", range(3), (*CLASSES, "dog"))
+    for name in CLASSES:
+        for file in (tmp_path / "new" / name).iterdir():
+            file.unlink()
+        (tmp_path / "new" / name).rmdir()
+    out = tmp_path / "wide.safetensors"
+    assert tt("adapt", "--from", made.delta, "--add", tmp_path / "new", *made.backbone, "--out", out) == 0
+    assert "3 clips" in (said := capsys.readouterr().out) and "new.wav" in said
+
+
+def test_the_same_seed_gives_the_same_bytes_again(made, tmp_path):
+    words = ("--budget", "300kB", "--policy", "full", "--force")
+    found = []
+    for number in range(2):
+        out = tmp_path / f"{number}.safetensors"
+        assert tt("adapt", made.root / "clips", *made.backbone, *words, "--out", out) == 0
+        delta = tinytrain.load_delta(out)
+        found.append([s.values.tobytes() for s in delta.slices])
+    assert found[0] == found[1] and found[0]
