@@ -8,6 +8,11 @@
 Packs are folders of clips. `--group` is a pattern whose first bracket finds in the name of a file who speaks,
 or which recording it is from: half of these, drawn for each episode, give the support, and the other half the
 queries. Without it each clip stands for itself.
+
+With `--others` a folder has clips of none of the classes. As many of them as `--background` says are learnt
+as one more class. "Kept" are queries that the verdict, of the head lda, names rightly and surely, "taken" the
+other clips that it names surely as one of the classes. "At 5 %" are queries that are named rightly and whose
+logit is further above that of the other clips than those of 95 % of the other clips that were not learnt.
 """
 
 import re
@@ -16,9 +21,12 @@ import sys
 import numpy as np
 
 from tinytrain import kernels as kernel_table
+from tinytrain.base.console import at_least
 from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
+from tinytrain.datasets import folder_dataset
 from tinytrain.drift.refit import fitted
+from tinytrain.heads.head import IDENTIFIED
 from tinytrain.heads.registry import find_head
 from tinytrain.kernels.blas import one_thread
 from tinytrain.meta.bench.statistics import mean_interval
@@ -26,6 +34,7 @@ from tinytrain.meta.studies.heads import embedded
 from tinytrain.meta.studies.study import Study, episodes_option, grid, option, table, task_options
 
 HEADS = ("cosine", "lda")
+RATES = ("kept", "taken", "at 5 %")
 DRAWS = 1000  # of a half that leaves every class enough clips
 
 
@@ -34,6 +43,9 @@ def run_job(network, dataset, args) -> dict:
     every = embedded(network, dataset, np.arange(len(dataset)))
     groups = groups_of(dataset.names, args.group)
     kernels, found = kernel_table.load(), {head: [] for head in HEADS}
+    others = folder_dataset(args.others) if args.others else None
+    strange = None if others is None else embedded(network, others, np.arange(len(others)))
+    rates = {} if others is None else {f"{name} {n}": [] for n in args.background for name in RATES}
     with one_thread(), np.errstate(all="ignore"):
         for episode in range(args.episodes):
             (support, labels), (queries, truth) = drawn(dataset, groups, args, episode)
@@ -41,7 +53,23 @@ def run_job(network, dataset, args) -> dict:
                 head = fitted(find_head(name), kernels, every[support], labels)
                 right = head.logits(every[queries]).argmax(axis=1) == truth
                 found[name].append(round(float(right.mean()), 4))
-    return found
+            for count in args.background if others else ():
+                order = rng_for(args.seed, "others", episode).permutation(len(others))
+                learnt, left = strange[order[:count]], strange[order[max(args.background) :]]
+                more = np.concatenate([labels, np.full(count, args.way, np.int32)])
+                head = fitted(find_head("lda"), kernels, np.concatenate([every[support], learnt]), more)
+                sure, taken = named(head, every[queries], args.way), named(head, left, args.way)
+                (own, best), (strangers, _) = (margins(head, x, args.way) for x in (every[queries], left))
+                far = (best == truth) & (own > np.quantile(strangers, 0.95))
+                for name, right in zip(RATES, (sure == truth, taken >= 0, far), strict=True):
+                    rates[f"{name} {count}"].append(round(float(right.mean()), 4))
+    return found | rates
+
+
+def named(head, embeddings: np.ndarray, way: int) -> np.ndarray:
+    """The class (n,) that the verdict names surely, -1 if it names none or that of other clips."""
+    verdicts = [head.verdict(embedding) for embedding in embeddings]
+    return np.array([v.label if v.state == IDENTIFIED and v.label < way else -1 for v in verdicts])
 
 
 def groups_of(names, pattern: str) -> np.ndarray:
@@ -76,12 +104,25 @@ def drawn(dataset, groups: np.ndarray, args, episode: int):
     )
 
 
+def margins(head, embeddings: np.ndarray, way: int) -> tuple[np.ndarray, np.ndarray]:
+    """How far the largest logit of a class is above that of other clips (n,), and its class (n,)."""
+    logits = head.logits(embeddings)
+    others = logits[:, way] if logits.shape[1] > way else 0
+    return logits[:, :way].max(axis=1) - others, logits[:, :way].argmax(axis=1)
+
+
+def counts(text: str) -> list[int]:
+    """Whole numbers with commas. Raises UsageError."""
+    return [at_least(0)(part) for part in text.split(",")]
+
+
 def summary(rows: list[dict]) -> list[str]:
-    """A line for each pack: the accuracy by head in per cent, with its 95 % interval."""
+    """A line for each pack: the accuracy by head and the rates in per cent, with their 95 % intervals."""
+    names = [name for name in rows[0] if name.startswith((*HEADS, *RATES))]
     return table(
-        ("clips", *HEADS),
+        ("clips", *names),
         [
-            (row["pack"], *(mean_interval([100 * x for x in row[head]]).text() for head in HEADS))
+            (row["pack"], *(mean_interval([100 * x for x in row[name]]).text() for name in names))
             for row in rows
         ],
     )
@@ -89,10 +130,12 @@ def summary(rows: list[dict]) -> list[str]:
 
 OPTIONS = (
     option("--group", "", "pattern of what may not lie on both sides of an episode, in the names of files"),
+    option("--others", None, "folder of clips of none of the classes"),
+    option("--background", "40", "how many of them are learnt, with commas", type=counts),
     *task_options(),
     episodes_option(150),
 )
-SETTINGS = ("way", "shots", "queries", "episodes", "seed", "group")
+SETTINGS = ("way", "shots", "queries", "episodes", "seed", "group", "others")
 main = Study(
     "sounds",
     __doc__,
