@@ -151,6 +151,16 @@ def speech_file() -> bytes:
     return make.model(make.node("GlobalAveragePool", y), shape=(1, 76, 32, 1)).SerializeToString()
 
 
+def test_the_speech_embedding_gets_the_values_that_its_file_was_trained_with():
+    runtime = pytest.importorskip("onnxruntime")
+    data, item = speech_file(), np.random.default_rng(0).integers(0, 256, (76, 32, 1), np.uint8)
+    session, (low, high) = runtime.InferenceSession(data), (sound.SPEECH.low, sound.SPEECH.high)
+    decibels = item[None] * np.float32((high - low) / 255) + np.float32(low)
+    (want,) = session.run(None, {"x": decibels / np.float32(10) + np.float32(2)})
+    found = Embedder(sound.convert(data, "speech-embedding", 76)).embedding(item)
+    np.testing.assert_allclose(found, want.ravel(), rtol=1e-4, atol=1e-4)
+
+
 @pytest.fixture
 def published(tmp_path, monkeypatch):
     """Small files in place of the published ones, as the table lists them; the first also in a wheel."""
@@ -189,6 +199,7 @@ def test_encoders_are_got_by_name_and_from_files_and_chosen_for_clips(published,
     for name, size in (("speech-embedding", (148, 32)), ("yamnet", (192, 64))):
         network = load_backbone(name)
         assert network.input.shape == (*size, 1) and network.input.kind == "sound"
+        assert catalogue.usual_budget(name) > catalogue.usual_budget("small")  # it would not fit
         assert tt("backbones", "get", name) == 0
         assert "is already here" in capsys.readouterr().out
     out = published / "d.safetensors"
