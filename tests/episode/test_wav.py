@@ -1,6 +1,7 @@
 """WAV files: every usual form gives its samples, and whatever else a file holds ends in one line."""
 
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from cases import each
 from waves import chunk, header, riff, tone, wav
 
 from tinytrain.base.errors import InputError
+from tinytrain.episode.kind import MOST_BYTES
 from tinytrain.episode.wav import MOST_SECONDS, parsed, resampled, samples_of
 
 SAMPLES = np.random.default_rng(0).uniform(-1, 1, 101)  # an odd number: 8 bits need a byte behind them
@@ -124,6 +126,19 @@ def test_damaged_files_are_read_or_refused_and_nothing_else():
         except InputError as error:
             assert "\n" not in str(error)
     assert 100 < read_ones < 1900
+
+
+@each(("rate", "bits", "channels", "form"), [(191_999, 8, 5, 1), (192_000, 64, 1, 3), (4_001, 8, 32, 1)])
+def test_no_file_takes_more_than_256_mb_with_its_own_bytes(rate, bits, channels, form):
+    frame = channels * bits // 8
+    count = min(MOST_SECONDS * rate, (MOST_BYTES - 100) // frame)
+    content = riff(header(rate, bits, channels, form) + chunk(b"data", bytes(count * frame)))
+    tracemalloc.start()
+    try:
+        assert len(resampled(read(content), rate, 16_000)) > 40 * 16_000
+        assert tracemalloc.get_traced_memory()[1] + len(content) < 256e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_length_that_the_file_says_is_not_believed():
