@@ -11,7 +11,7 @@ from waves import chunk, header, riff, tone, wav
 from tinytrain.base.errors import InputError
 from tinytrain.episode.kind import UnknownEndError
 from tinytrain.episode.logmel import HTK, SLANEY, LogMel, log_mel, triangles
-from tinytrain.episode.sound import SoundKind, loudest
+from tinytrain.episode.sound import Change, SoundKind, loudest
 from tinytrain.network.input_spec import InputSpec
 
 SOUND = SoundKind()
@@ -170,6 +170,11 @@ def test_a_change_moves_a_clip_makes_it_louder_and_keeps_what_it_was_given():
     assert 30 < len(results) < 50
     assert PLAIN.code(20) == pytest.approx(np.log(10) * 255 / 10.9)
     assert DECIBELS.code(20) == pytest.approx(20 * 255 / 140)
+    for settings in (PLAIN, DECIBELS):
+        other = item_of(tone(1000, 0.6), settings)
+        Change(2, -3.0, 20.0).apply(y := np.empty_like(other), other, None)
+        want = np.maximum(np.roll(other, 2, axis=0).astype(int), int(other.min()) + 20) - 3
+        np.testing.assert_array_equal(y, want)
     double = item_of(tone(1000, 0.6, loud=0.02)).astype(int) - item_of(tone(1000, 0.6, loud=0.01))
     peak = np.argmax(item[5, :, 0])
     assert double[5, peak, 0] == pytest.approx(PLAIN.code(6.02), abs=1)

@@ -20,9 +20,10 @@ OTHERS = (".mp3", ".m4a", ".aac", ".ogg", ".opus", ".flac", ".wma", ".aif", ".ai
 
 @dataclass(frozen=True)
 class Change:
-    """A clip that begins `later` rows later and is `louder` by so many codes, in noise of `floor` codes.
+    """A clip that begins `later` rows later and is `louder` by so many codes, in noise.
 
-    What is pushed out at its end comes in at its beginning.
+    The noise is `floor` codes above what is softest in the clip. What is pushed out at its end comes in at
+    its beginning.
     """
 
     later: int
@@ -30,7 +31,7 @@ class Change:
     floor: float
 
     def apply(self, y: np.ndarray, x: np.ndarray, kernels) -> None:
-        codes = np.maximum(np.roll(x, self.later, axis=0) + self.louder, self.floor)
+        codes = np.maximum(np.roll(x, self.later, axis=0), x.min() + self.floor) + self.louder
         np.copyto(y, np.clip(np.rint(codes), 0, 255), casting="unsafe")
 
 
