@@ -12,9 +12,18 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 from onnxmodels import SIZE, Maker, mobile, save  # noqa: E402
 from oracle import Oracle  # noqa: E402
 
-from tinytrain.backbones.onnx.check import as_input, embeddings, largest_difference, random_images  # noqa: E402
+from tinytrain.backbones.onnx.check import (  # noqa: E402
+    as_input,
+    compare,
+    embeddings,
+    largest_difference,
+    random_images,
+)
 from tinytrain.backbones.onnx.convert import import_onnx  # noqa: E402
 from tinytrain.base.errors import InputError  # noqa: E402
+from tinytrain.episode.kind import Kind  # noqa: E402
+from tinytrain.episode.kinds import KINDS  # noqa: E402
+from tinytrain.network.file import load_network, save_network  # noqa: E402
 from tinytrain.network.input_spec import InputSpec  # noqa: E402
 
 
@@ -52,6 +61,50 @@ def test_embeddings_are_those_of_the_model(tmp_path, ending):
     assert expected.shape == (len(images), 16) and abs(expected).max() > 0.1
     assert largest_difference(embeddings(imported.network, images), expected) < 1e-5
     assert imported.dropped == ()
+
+
+class Windows(Kind):
+    name, suffixes = "window", (".rows",)
+
+    def decode(self, content, spec):
+        raise NotImplementedError
+
+
+def six_channels(folder, shape=(1, 6, SIZE, 2)):
+    """(the model, its file): a network for items of SIZE rows of six channels."""
+    m = Maker(seed=5)
+    x = m.block(m.conv_norm_relu6("x", 6, 8, kernel=(3, 1)), 8, 12, 8, residual=True)
+    model = m.model(m.node("GlobalAveragePool", x), shape)
+    return model, save(model, folder)
+
+
+@each("shape", [(1, 6, SIZE, 2), (1, "c", "h", "w")])
+def test_a_model_for_another_kind_of_input_has_any_number_of_channels(shape, tmp_path, monkeypatch):
+    monkeypatch.setitem(KINDS, "window", Windows())
+    model, path = six_channels(tmp_path, shape)
+    spec = InputSpec((SIZE, 2, 6), "float32", 0.5, 2.0, kind="window", parameters={"step": 2})
+    imported = import_onnx(path, spec=spec)
+    assert imported.network.input == spec
+    save_network(imported.network, tmp_path / "n.safetensors")
+    assert load_network(tmp_path / "n.safetensors").digest == imported.network.digest
+    items = random_images(spec.shape).astype(np.float32) / 255
+    expected = evaluated(model, imported.fed, items)
+    assert largest_difference(embeddings(imported.network, items), expected) < 1e-5
+    assert compare(imported) < 1e-5
+
+
+@each(
+    "spec, said",
+    [
+        (None, "1 or 3 channels; export the model for such images, for another kind of input import"),
+        (InputSpec((SIZE, 2, 6)), "unsupported: 6 channels; an image has 1 or 3"),
+        (InputSpec((SIZE, 2, 4), kind="window"), r"shape \(1, 6, 12, 2\); .* with 4 channels"),
+        (InputSpec((SIZE, 4, 6), kind="window"), "takes 12 x 2, spec says 12 x 4; give what it takes"),
+    ],
+)
+def test_a_model_of_other_channels_than_those_of_the_input_is_refused_with_the_remedy(spec, said, tmp_path):
+    with pytest.raises(InputError, match=said):
+        import_onnx(six_channels(tmp_path)[1], spec=spec)
 
 
 @pytest.mark.parametrize("opset", [9, 11, 13])

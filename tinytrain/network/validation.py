@@ -19,6 +19,7 @@ KERNELS = (1, 3, 5, 7)
 MAX_WINDOW = 15  # of max pooling: places in a window are numbered in 8 bits
 STRIDES = (1, 2)
 CHANNELS = (1, 3)  # of an image
+FOR_ANOTHER = "import an ONNX model with import_onnx(FILE, spec=InputSpec(SHAPE, kind=NAME))"
 MOST_PARAMETERS, MOST_LETTERS = 64, 100  # of what a kind of input is read with
 NAME = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 POINTS = ("pointwise", "squeeze", "excite")  # of one pixel, with stride 1
@@ -197,8 +198,9 @@ def _of(channels: int, side: tuple[int, int]) -> str:
 def check_input(spec: InputSpec, first: Node) -> None:
     """Raises InputError unless the items it describes are what layer `first` takes."""
     shape, wanted = spec.shape, (*first.in_hw, first.cin)
-    taken = shape == wanted and all(type(count) is int for count in shape)
-    _require(taken, f"images are {_by(shape)}, but {first.name} takes {_by(wanted)}")
+    what = f"images are {_by(shape)}, but {first.name} takes {_by(wanted)}"
+    _require(len(shape) == 3 and all(type(count) is int for count in shape), what)
+    _require_supported(shape == wanted, f"{what}; a network takes one shape, {FOR_ANOTHER}")
     _check_reading(spec)
     complete = all(type(each) is tuple and len(each) == first.cin for each in (spec.mean, spec.scale))
     _require(complete, f"mean and scale must have a number for each of {first.cin} channels")
@@ -215,7 +217,8 @@ def _check_reading(spec: InputSpec) -> None:
     _require(named, "kind must be 1 to 64 letters, digits, dots, dashes, underscores")
     if spec.kind == IMAGE:
         _require(spec.dtype == InputSpec.dtype, f"the only known dtype of images is {InputSpec.dtype}")
-        _require(spec.shape[2] in CHANNELS, f"{spec.shape[2]} channels; an image has 1 or 3")
+        what = f"{spec.shape[2]} channels; an image has 1 or 3"
+        _require_supported(spec.shape[2] in CHANNELS, f"{what}, for another kind of input {FOR_ANOTHER}")
         _require(spec.parameters == (), "images have no parameters")
     _require(spec.dtype in DTYPES, f"the only known dtypes are {' and '.join(DTYPES)}")
     few = type(spec.parameters) is tuple and len(spec.parameters) <= MOST_PARAMETERS

@@ -34,7 +34,7 @@ def compare(imported: Imported) -> float:
     numbers = max(node.in_size + node.out_size for node in network.nodes)
     if numbers > MOST:
         raise SkippedError(f"an operation has {numbers:,} numbers, the limit of the comparison is {MOST:,}")
-    images = random_images(network.input.shape)
+    images = random_images(network.input.shape).astype(network.input.dtype)
     theirs = runtime_embeddings(imported, images)
     difference = largest_difference(embeddings(network, images), theirs)
     tolerance = TOLERANCE_INT8 if network.quantisation else TOLERANCE
@@ -67,7 +67,8 @@ def embeddings(network: Network, images: np.ndarray) -> np.ndarray:
     delta = Delta(network.digest, network.name, (), head, ("a", "b"), {}, codes=network.quantisation)
     labels = np.zeros(len(images), np.int32)
     names = tuple(f"random {i}" for i in range(len(images)))
-    return Predictor(network, delta).embed(Images(labels, names, lambda i, size: images[i]))
+    given = Images(labels, names, lambda i, size: images[i], kind=network.input.kind)
+    return Predictor(network, delta).embed(given)
 
 
 def largest_difference(ours: np.ndarray, theirs: np.ndarray) -> float:

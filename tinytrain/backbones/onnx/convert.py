@@ -19,7 +19,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.network.network import InputSpec, Network
 from tinytrain.network.node import Node
 from tinytrain.network.quantisation import int8_obstacle
-from tinytrain.network.validation import check_network
+from tinytrain.network.validation import CHANNELS, check_network
 
 NAMED = 3  # problems that a message names, in the order of the graph
 SUPPORTED = (
@@ -48,16 +48,18 @@ def import_onnx(
     mean: float | Sequence[float] = InputSpec.mean,
     scale: float | Sequence[float] = InputSpec.scale,
     size: int | None = None,
+    spec: InputSpec | None = None,
 ) -> Imported:
     """Network of the ONNX model `path`, named after the file; images become ``(uint8 - mean) * scale``.
 
     `mean` and `scale` are numbers, or hold one for each channel. `size` is needed only where the file leaves
-    the size of its input open. Raises InputError: a code of `read_onnx`, `Walk` or `check_network`,
-    ``bad-value``, or ``unsupported``, which names the first nodes in the way. A file takes at most
-    0.5 GB of memory, eight times the size of the largest.
+    the size of its input open. For another kind of input give what the file takes as `spec` instead of all
+    these: then it has any number of channels. Raises InputError: a code of `read_onnx`, `Walk` or
+    `check_network`, ``bad-value``, or ``unsupported``, which names the first nodes in the way. A file takes
+    at most 0.5 GB of memory, eight times the size of the largest.
     """
-    source, graph = str(path), read_onnx(path)
-    hw = _hw(graph, size, source)
+    source, graph = str(path), read_onnx(path, CHANNELS if spec is None else spec.shape[2:])
+    hw = _hw(graph, size, source) if spec is None else _hw_of(spec, graph)
     walk = Walk(graph, hw, OPERATIONS)
     if walk.problems:
         raise InputError("unsupported", f"{source}: {_listed(walk, graph)}; {SUPPORTED}")
@@ -68,7 +70,7 @@ def import_onnx(
             f"{source}: {filters} convolutions and no pooling at the end; {SUPPORTED}",
         )
     each = (float(x) if np.ndim(x) == 0 else tuple(map(float, x)) for x in (mean, scale))
-    fed = InputSpec((*hw, len(walk.gain)), InputSpec.dtype, *each)
+    fed = spec or InputSpec((*hw, len(walk.gain)), InputSpec.dtype, *each)
     network = _network(walk.parts, Path(path).stem, fed, rotated=False not in walk.turned)
     check_network(network)
     network = replace(network, input=_normalised(fed, walk))
@@ -98,6 +100,15 @@ def _hw(graph: Graph, size: int | None, source: str) -> tuple[int, int]:
         raise InputError("bad-value", f"{source} takes images of {given}, --size says {size}; leave it out")
     height, width = (side or size or stated[0] for side in graph.shape[2:])
     return height, width
+
+
+def _hw_of(spec: InputSpec, graph: Graph) -> tuple[int, int]:
+    """Height and width of `spec`, which must be what the file says, as far as it says something."""
+    stated, asked = graph.shape[2:], spec.shape[:2]
+    if any(side not in (None, wanted) for side, wanted in zip(stated, asked, strict=True)):
+        given, said = (" x ".join(str(side or "any") for side in sides) for sides in (stated, asked))
+        raise InputError("bad-value", f"{graph.source} takes {given}, spec says {said}; give what it takes")
+    return asked
 
 
 def _listed(walk: Walk, graph: Graph) -> str:

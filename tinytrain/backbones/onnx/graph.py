@@ -123,7 +123,7 @@ class Walk:
 
     def __init__(self, graph: Graph, hw: tuple[int, int], operations: dict):
         self.source, self.constants = graph.source, dict(graph.constants)
-        channels = graph.shape[1] or 3
+        channels = graph.shape[1]
         self.values = {graph.input: Value(IMAGE, "picture", channels, hw, graph.axes)}
         self.gain, self.offset = np.ones(channels), np.zeros(channels)
         self.readers: dict[str, int] = {}

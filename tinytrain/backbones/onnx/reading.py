@@ -16,6 +16,7 @@ from tinytrain.base.extras import install
 from tinytrain.base.file_kinds import EXPORTED, PRODUCER
 from tinytrain.base.files import read_bytes
 from tinytrain.base.safetensors import MAX_FILE
+from tinytrain.network.validation import FOR_ANOTHER
 
 OLDEST_OPSET = 9  # BatchNormalization and other operations were different before
 STANDARD = ("", "ai.onnx")
@@ -55,10 +56,10 @@ class Node:
 class Graph:
     """An ONNX graph.
 
-    `shape` of the input is (batch, channels, rows, columns), with None for a number that the file does not
-    state; `axes` are "nchw" or "nhwc", as the graph has them. Constants of float16 are float32 here, which
-    holds each of them. `model` is the whole file as protobuf, with all weights in it, `source` its name in
-    messages.
+    `shape` of the input is (batch, channels, rows, columns), with None for batch, rows or columns that the
+    file does not state; `axes` are "nchw" or "nhwc", as the graph has them. Constants of float16 are float32
+    here, which holds each of them. `model` is the whole file as protobuf, with all weights in it, `source`
+    its name in messages.
     """
 
     nodes: tuple[Node, ...]
@@ -81,8 +82,9 @@ def need_onnx():
     return onnx
 
 
-def read_onnx(path: str | os.PathLike) -> Graph:
-    """Graph of the ONNX file `path`, at most 64 MiB together with its weights.
+def read_onnx(path: str | os.PathLike, channels: tuple[int, ...]) -> Graph:
+    """Graph of the ONNX file `path`, at most 64 MiB together with its weights, for an input of one of these
+    numbers of channels, the last of them if the file does not state it.
 
     Raises InputError: a code of `read_bytes`, ``package-missing``, ``unsupported``, ``file-damaged`` and
     ``file-kind`` for a file of ``tinytrain export``.
@@ -115,7 +117,7 @@ def read_onnx(path: str | os.PathLike) -> Graph:
             constants[node.outputs[0]] = _constant(node)
         else:
             nodes.append(node)
-    name, shape, axes = _input(onnx, model.graph, constants, source)
+    name, shape, axes = _input(onnx, model.graph, constants, channels, source)
     _check_order(nodes, {name, *constants}, source)
     return Graph(tuple(nodes), constants, name, shape, axes, model, source)
 
@@ -178,7 +180,9 @@ def _constant(node: Node) -> np.ndarray:
     return np.asarray(value)
 
 
-def _input(onnx, graph, constants: dict, source: str) -> tuple[str, tuple[int | None, ...], str]:
+def _input(
+    onnx, graph, constants: dict, channels: tuple[int, ...], source: str
+) -> tuple[str, tuple[int | None, ...], str]:
     """Name, shape and axes, as in `Graph`, of the only input that is not a constant."""
     inputs = [value for value in graph.input if _text(value.name) not in constants]
     if len(inputs) != 1:
@@ -193,15 +197,16 @@ def _input(onnx, graph, constants: dict, source: str) -> tuple[str, tuple[int | 
             "unsupported",
             f"{about} is of type {kind}; supported are float32 and float16; export the model again",
         )
-    if len(shape) == 4 and shape[1] not in (1, 3) and shape[3] in (1, 3):
+    if len(shape) == 4 and shape[1] not in channels and shape[3] in channels:
         return _text(inputs[0].name), (shape[0], shape[3], *shape[1:3]), "nhwc"
-    if len(shape) != 4 or shape[1] not in (1, 3, None):
+    if len(shape) != 4 or shape[1] not in (*channels, None):
         raise InputError(
             "unsupported",
             f"{about} has shape {shape}; supported is (batch, channels, rows, columns) or (batch, rows,"
-            " columns, channels) with 3 or 1 channels; export the model for such images",
+            f" columns, channels) with {' or '.join(map(str, channels))} channels; export the model for such"
+            f" images, for another kind of input {FOR_ANOTHER}",
         )
-    return _text(inputs[0].name), shape, "nchw"
+    return _text(inputs[0].name), (shape[0], shape[1] or channels[-1], *shape[2:]), "nchw"
 
 
 def _check_order(nodes: list[Node], known: set[str], source: str) -> None:
