@@ -62,7 +62,7 @@ class SoundKind(Kind):
 
     def check(self, source: str | os.PathLike | bytes) -> None:
         super().check(source)
-        with named_errors(source, None):
+        with named_errors(source, None, self.noun):
             parsed(source if isinstance(source, bytes) else content_of(source))
 
     def why_not(self, path: str | os.PathLike) -> str:
