@@ -355,6 +355,7 @@ def test_a_camera_that_cannot_be_used_is_not_chosen_and_one_that_is_off_can_be_t
     page, told = opened(collected())
     page.locator("#video").wait_for()
     told.answers["POST /api/camera"] = 400, {"code": "camera-failed", "text": "none is known here"}
+    page.get_by_label("Which camera").focus()
     page.get_by_label("Which camera").select_option("device")
     page.get_by_role("alert").get_by_text("none is known here").wait_for()
     until(page, lambda: page.get_by_label("Which camera").input_value() == "browser")
@@ -397,14 +398,22 @@ def test_without_a_picture_nothing_can_be_corrected(opened):
     page.get_by_role("button", name="Something new").wait_for()
 
 
-def test_no_message_covers_the_way_on(opened):
-    page, _ = opened(collected(), viewport={"width": 360, "height": 700}, has_touch=True, is_mobile=True)
-    page.get_by_label("Add files to cup").set_input_files(a_file("a.png", "image/png"))
-    page.get_by_text("1 picture added to cup").wait_for()
+def test_no_message_covers_the_way_on_or_what_is_done_next(opened):
+    name, phone = (
+        "leaves of the old oak in front of the house, as they fall in autumn",
+        {"has_touch": True, "is_mobile": True},
+    )
+    page, _ = opened(collected(("cup", name)), viewport={"width": 360, "height": 700}, **phone)
+    page.get_by_label(f"Add files to {name}").set_input_files(a_file("a.png", "image/png"))
+    page.get_by_text(f"1 picture added to {name}").wait_for()
     page.evaluate("scrollTo({top: 99999, behavior: 'instant'})")
     link, toast = page.locator("#collect .onward a"), page.locator(".toast")
     assert link.bounding_box()["y"] + link.bounding_box()["height"] < toast.bounding_box()["y"]
     assert not page.get_by_text("Drop pictures on a class").is_visible()
+    toast.hover()  # or it would go by itself
+    page.get_by_label("Name of a new class").fill("pear")
+    page.keyboard.press("Enter")
+    toast.wait_for(state="detached")
 
 
 def test_what_is_enough_asks_for_no_more(opened):

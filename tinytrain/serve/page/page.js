@@ -91,13 +91,15 @@ function show(parent, facts, make) {
   parent.replaceChildren(...make().filter(Boolean))
 }
 
+// Messages go when they are over, and do not cover what is done next.
+const hush = () => { for (const box of $("toasts").children) box.replaceChildren() }
 function say(text, undo = null, bad = false) {
   const toast = h("div", { class: "toast" }, h("span", {}, text))
   const close = () => toast.remove()
   if (undo) toast.append(h("button", { onclick: () => { close(); undo() } }, t("undo")))
   toast.append(h("button", { class: "icon", "aria-label": t("close"), onclick: close }, "✕"))
   const box = $("toasts").children[bad ? 1 : 0]
-  if (!bad) $("toasts").children[1].replaceChildren() // what went wrong before is over
+  if (!bad) hush()
   box.replaceChildren(toast)
   const timer = setInterval(() => { if (!toast.matches(":hover, :focus-within")) close(clearInterval(timer)) }, TOAST)
 }
@@ -301,6 +303,7 @@ async function record(name, button) {
     const found = await json("POST", `${at(name)}/images?recording=1`, blob).catch(error => { mine.error = error })
     if (found) mine[found.kept ? "n" : "near"] += 1
   }
+  hush()
   button.classList.add("on")
   do {
     const blob = source === "browser" ? await frame() : undefined // without a body, the device takes its own
@@ -352,7 +355,7 @@ async function upload(name, files) {
   }
   await Promise.all([one(), one()])
   if (added || !refused.length) say(t("added", { n: added, name }), added ? undo : null)
-  else $("toasts").children[0].replaceChildren()
+  else hush()
   if (refused.length) {
     const some = refused.slice(0, 3).join("; ") + (refused.length > 3 ? " …" : "")
     say(t("not.added", { n: refused.length, why: some }), null, true)
@@ -816,6 +819,7 @@ function begin() {
     const name = event.target.elements.name.value.trim()
     if (!name || taken(name) || !await attempt("POST", "/api/classes", { name })) return
     event.target.reset()
+    hush()
     if (phone) event.target.elements.name.blur() // its keyboard goes away
     setTimeout(() => findCard(name)?.scrollIntoView({ block: "nearest" }), 100)
   })
