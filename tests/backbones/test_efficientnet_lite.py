@@ -73,14 +73,14 @@ def test_the_folded_and_turned_network_computes_what_the_published_one_does(size
     network = toy(values, size=size)
     assert network.input.rotated and {w.dtype for w in network.weights} == {np.dtype("f4")}
     assert relative(embeddings(network, images), published(values, images)) < 1e-5
-    assert [layer.stride for layer in network.layers if layer.op == "depthwise"] == list(STRIDES)
+    assert [layer.stride for layer in network.layers if layer.op == "depthwise"] == [(s, s) for s in STRIDES]
     assert [layer.block for layer in network.layers if layer.adds] == [1, 5]
 
 
 def test_the_head_convolution_comes_last_if_asked_for():
     with_head, without = toy(head=True), toy()
     assert (with_head.embedding_size, without.embedding_size) == (20, 16)
-    assert with_head.layers[:-1] == without.layers and with_head.layers[-1].relu6
+    assert with_head.layers[:-1] == without.layers and with_head.layers[-1].activation == "relu6"
 
 
 def test_int8_weights_are_within_half_a_step_of_the_float_ones():

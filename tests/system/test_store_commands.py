@@ -125,7 +125,7 @@ def test_a_prediction_waits_once_at_most_for_a_store_that_it_cannot_lock(
         (store / LOCK / "inside").touch()
     code, result, err = tt("predict", store, image, "--backbone", tmp_path / "toy.safetensors")
     assert code == 0 and len(result["images"]) == 1 and "could not be counted" in err
-    assert len(waits) == (lock == "held")
+    assert len([seconds for seconds in waits if seconds]) == (lock == "held")
 
 
 def test_a_delta_for_another_backbone_is_taken_out_and_the_one_before_used(tt, tmp_path, deltas):

@@ -35,7 +35,7 @@ def random_delta(pattern, number):
         return (array + r.normal(0, 0.1, array.shape)).astype(np.float32)
 
     slices = tuple(replace(s, values=noise(s.values)) for s in pattern.slices)
-    head = replace(pattern.head, weights=noise(pattern.head.weights), means=noise(pattern.head.means))
+    head = replace(pattern.head, weights=noise(pattern.head.weights))
     return replace(pattern, slices=slices, head=head)
 
 

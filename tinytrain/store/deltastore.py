@@ -25,7 +25,7 @@ from tinytrain.base.safetensors import decode
 from tinytrain.delta.classes import forgot_more
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import decode_delta, encode_delta
-from tinytrain.store.folder import Folder
+from tinytrain.store.folder import LOCK_SECONDS, Folder
 from tinytrain.store.journal import LEARN, Entry
 from tinytrain.store.journal_replay import in_force, replayed
 from tinytrain.store.kept import FOLDER, CorrectedImages
@@ -105,9 +105,9 @@ class Store:
         is_here = backbone if callable(backbone) else lambda delta: delta.backbone == backbone
         return self._start(self._slots.start(lambda data: _may_be_for(is_here, data)))
 
-    def peek(self) -> Start:
-        """The delta in use, without counting a start."""
-        return self._start(self._slots.look())
+    def peek(self, seconds: float = LOCK_SECONDS) -> Start:
+        """The delta in use, without counting a start. It waits for who changes it, `seconds` at most."""
+        return self._start(self._slots.look(seconds))
 
     def is_confirmed(self) -> bool:
         """Whether nothing is on trial, as the record says; neither a delta nor a journal is read."""

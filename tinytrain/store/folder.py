@@ -47,21 +47,21 @@ class Folder:
         sync_folder(self.path.parent)
 
     @contextlib.contextmanager
-    def lock(self, *, create: bool) -> Iterator[None]:
+    def lock(self, *, create: bool, seconds: float = LOCK_SECONDS) -> Iterator[None]:
         """Keep other processes out of the store; the kernel releases the lock if this process dies.
 
         The lock is an empty file, which need not survive a power cut. With `create` it is created if it is
-        missing. Raises NotLockedError.
+        missing. Raises NotLockedError after so many `seconds`.
         """
         with contextlib.ExitStack() as stack:
             try:
                 descriptor = self._open_lock(create)
                 stack.callback(os.close, descriptor)
-                free = lock_within(descriptor, LOCK_SECONDS)
+                free = lock_within(descriptor, seconds)
             except OSError as error:
                 raise NotLockedError(error.errno, error.strerror, error.filename) from error
             if not free:
-                text = f"another process has held it for {LOCK_SECONDS:.0f} s"
+                text = f"another process has held it for {seconds:.0f} s"
                 raise NotLockedError(errno.ETIMEDOUT, text, str(self.path / LOCK))
             yield
 

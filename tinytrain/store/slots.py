@@ -13,7 +13,7 @@ from tinytrain.base.errors import InputError, StorageError
 from tinytrain.base.files import write_failed
 from tinytrain.base.locks import lock_failed
 from tinytrain.store.files import StoreFiles
-from tinytrain.store.folder import Folder, NotLockedError
+from tinytrain.store.folder import LOCK_SECONDS, Folder, NotLockedError
 from tinytrain.store.journal import FRAME, MAX_ENTRY, MAX_JOURNAL, Entry, Journal
 from tinytrain.store.record import TRIAL_STARTS, Record, Slot
 from tinytrain.store.state import Place, State, carried_over, changed
@@ -96,11 +96,14 @@ class Slots:
         text = f"the start could not be counted ({error.strerror})"
         return _warned(self.without_current(state) or state, text)
 
-    def look(self) -> State:
-        """The delta in use, without counting a start and without writing anything."""
+    def look(self, seconds: float = LOCK_SECONDS) -> State:
+        """The delta in use, without counting a start and without writing anything.
+
+        A process that changes the store is waited for, so many `seconds` at most.
+        """
         with self._as_tinytrain_errors():
             try:
-                with self.folder.lock(create=False):
+                with self.folder.lock(create=False, seconds=seconds):
                     return self.intact(strict=False)
             except NotLockedError:
                 return self._unlocked()

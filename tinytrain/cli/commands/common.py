@@ -183,7 +183,7 @@ def kind_in_use(path: str, backbone: BackboneOfDelta):
     from tinytrain.store import Store
 
     with contextlib.suppress(TinytrainError):
-        if (delta := Store(path).peek().delta) is not None:
+        if (delta := Store(path).peek(0).delta) is not None:  # `start` waits
             return kind_of(backbone.of(delta).input.kind)
     return IMAGES
 
