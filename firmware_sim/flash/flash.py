@@ -64,7 +64,7 @@ class Flash:
         self._operation("make")
 
     @contextlib.contextmanager
-    def lock(self, *, create: bool) -> Iterator[None]:
+    def lock(self, *, create: bool, seconds: float = 0) -> Iterator[None]:
         self._operation("lock")
         yield
 
