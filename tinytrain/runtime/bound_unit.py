@@ -66,7 +66,7 @@ class BoundUnit:
 
     def show(self, image: np.ndarray | None) -> None:
         """The item (height, width, channels) that `augment` changes from now on, or none."""
-        self._rows.image = image
+        self._rows.image = self._rows.changed = image
 
     def augment(self, change: Change | None) -> None:
         """`augmented` becomes a copy of the item that is shown, changed as `change` says.
