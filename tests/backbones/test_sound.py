@@ -11,6 +11,7 @@ from samepadding import same_convolution
 from watching import CLASSES
 from waves import write_clips
 
+import tinytrain
 from tinytrain.backbones import catalogue, sound
 from tinytrain.backbones.load import load_backbone
 from tinytrain.network.input_spec import InputSpec
@@ -207,11 +208,12 @@ def test_encoders_are_got_by_name_and_from_files_and_chosen_for_clips(published,
     err = capsys.readouterr().err
     assert "--backbone is " in err and tt("predict", out, clips) == 0
     assert tt("adapt", clips, "--backbone", "auto", "--policy", "none", "--budget", "9MB") == 0
+    report = tinytrain.adapt(None, clips, "9MB", policy="none", force=True)
+    assert report.network.name in catalogue.ENCODERS["sound"]
 
 
 def test_the_better_of_two_encoders_is_chosen_by_clips_that_are_left_out(published, cache, monkeypatch):
     from tinytrain.api import opening
-    from tinytrain.runtime.device import Device
 
     for name in catalogue.ENCODERS["sound"]:
         assert tt("backbones", "get", name, "--from", published / catalogue.BACKBONES[name].file) == 0
@@ -220,4 +222,5 @@ def test_the_better_of_two_encoders_is_chosen_by_clips_that_are_left_out(publish
     )
     for best in catalogue.ENCODERS["sound"]:
         monkeypatch.setattr(opening, "left_out", lambda network, *_, best=best: float(network.name == best))
-        assert opening.encoder_for(drawn, 0, Device()) == best
+        for asked in (None, "auto"):
+            assert opening.suited(asked, drawn, 0) == best

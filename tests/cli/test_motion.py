@@ -9,6 +9,7 @@ import pytest
 from commandline import tt
 
 import tinytrain
+from tinytrain.base.errors import InputError
 from tinytrain.datasets.generated.shakes import CLASSES
 from tinytrain.delta.file import load_delta
 
@@ -34,16 +35,28 @@ def test_a_folder_of_recordings_is_learnt_with_the_network_that_its_files_need(m
     assert tt("eval", made.delta, made.root / "others") == 0 and "18 recordings" in capsys.readouterr().out
 
 
-def test_check_plan_and_python_choose_the_same_network(made, capsys):
+def test_every_command_and_python_choose_the_same_network(made, capsys):
     assert tt("check", made.root / "shakes", "--json") == 0
     assert json.loads(capsys.readouterr().out)["backbone"] == "motion-3-50hz"
     for words in (("--backbone", "auto"), ()):
         assert tt("adapt", made.root / "shakes", "--policy", "none", "--json", *words) == 0
         assert json.loads(capsys.readouterr().out)["backbone"] == "motion-3-50hz"
     assert tt("plan", made.root / "shakes", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["backbone"] == "motion-3-50hz"
+    assert tt("simulate", made.root / "shakes", "--board", "raspberry-pi-zero-2w") == 0
+    assert re.search(r"motion-3-50hz.*\nrecordings +shakes: 6 classes", capsys.readouterr().out)
     report = tinytrain.adapt(None, made.root / "shakes", policy="none", force=True)
     assert report.network.name == "motion-3-50hz"
     assert tinytrain.check(None, made.root / "shakes").estimate.n == 48
+
+
+def test_a_folder_in_which_no_recording_can_be_read_is_refused_by_what_is_wrong_in_it(tmp_path, capsys):
+    for name in CLASSES[:2]:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "short.csv").write_text("1,2\n3,4\n")
+    assert tt("adapt", tmp_path) == 3 and "has 2 rows" in capsys.readouterr().err
+    with pytest.raises(InputError, match="has 2 rows"):
+        tinytrain.check(None, tmp_path)
 
 
 def test_a_folder_of_recordings_is_watched_and_corrections_are_learnt(made, tmp_path, capsys):

@@ -105,7 +105,7 @@ def test_a_network_is_the_same_whenever_it_is_built_and_its_name_says_axes_and_r
     bad.write_text("1,2\n3,4\n")
     assert motion_name([bad, timed]) == "motion-2-25hz"
     assert motion_name([timed, plain]) == "motion-2"
-    assert motion_name([bad]) is None and motion_name([tmp_path / "a.png", timed]) is None
+    assert motion_name([bad]) == motion_name([]) == "motion-3"
 
 
 def test_a_network_file_with_other_parameters_than_ours_reads_nothing_in_one_line():

@@ -2,8 +2,7 @@
 
 import os
 
-from tinytrain.api.opening import open_budget, open_episode, open_network, open_policy, wrong_type
-from tinytrain.backbones.load import suited
+from tinytrain.api.opening import open_budget, open_episode, open_network, open_policy, suited, wrong_type
 from tinytrain.codegen import planning
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.episode.episode import Episode
@@ -35,7 +34,8 @@ def emit(
     if not isinstance(folder, str | os.PathLike):
         raise wrong_type("folder", folder, "the path of a folder")
     policy = open_policy(policy, head)
-    backbone = alone(open_network(suited(network, episode)), "a microcontroller")
+    drawn = open_episode(episode, seed, policy)
+    network = suited(network, drawn, seed)
+    backbone = alone(open_network(network), "a microcontroller")
     limits = policy.budget if budget is None and isinstance(policy, Plan) else open_budget(budget, network)
-    opened = open_episode(episode, seed, policy).decoded(backbone.input)
-    return planning.emit(backbone, opened, folder, limits, policy, seed)
+    return planning.emit(backbone, drawn.decoded(backbone.input), folder, limits, policy, seed)

@@ -8,7 +8,8 @@ from functools import partial
 from numbers import Integral
 
 from tinytrain.backbones.catalogue import AUTO, ENCODERS, SHIPPED, is_here, usual_budget
-from tinytrain.backbones.load import backbone_of, load_backbone, suited
+from tinytrain.backbones.load import backbone_of, load_backbone
+from tinytrain.backbones.motion import motion_name
 from tinytrain.base.errors import BudgetError, InputError, UsageError
 from tinytrain.base.progress import OnProgress, silent
 from tinytrain.base.units import parse_bytes
@@ -102,16 +103,15 @@ def open_task(
     if isinstance(policy, Planner | CommitteePlanner):
         planner, drawn = policy, open_episode(episode, seed, policy.asked)
     else:
-        policy, network = open_policy(policy, head), suited(network, episode)
-        backbone = None if network == AUTO else open_network(network)
+        policy = open_policy(policy, head)
         drawn = open_episode(episode, seed, policy)
-        if backbone is None:
+        if network == AUTO:
             memory = None if budget is None else open_budget(budget, None).memory
             network, drawn = chosen_network(drawn, memory, partial(open_budget, budget), policy, seed, device)
-            backbone = open_network(network)
+        network = suited(network, drawn, seed, device)
         # A plan brings its own budget.
         limits = None if budget is None and isinstance(policy, Plan) else open_budget(budget, network)
-        planner = planner_for(backbone, TaskShape.of(drawn.episode), policy, limits)
+        planner = planner_for(open_network(network), TaskShape.of(drawn.episode), policy, limits)
     planner.probe()
     progress = device.progress if device else silent
     opened = drawn.decoded(planner.network.input, progress)
@@ -126,14 +126,14 @@ def chosen_network(
     seed: int,
     device: Device | None,
 ) -> tuple[str, Drawn]:
-    """The name of the networks that suit the images, and `drawn` with its images decoded.
+    """The name of the networks for "auto", and `drawn`, with images decoded.
 
-    They work inside ``limits(name)``. `memory` are the bytes that were asked for, None if every network that
-    is here may have what is usual for it.
+    Those for images work inside ``limits(name)``. `memory` are the bytes that were asked for, None if every
+    network that is here may have what is usual for it.
     """
     device = device or Device()
-    if drawn.episode.support.kind in ENCODERS:
-        return encoder_for(drawn, seed, device), drawn
+    if (name := suited(AUTO, drawn, seed, device)) != AUTO:
+        return name, drawn
     small = load_backbone(SHIPPED.name)
     ready = Drawn(drawn.decoded(small.input, device.progress), once=False)
     task = TaskShape.of(ready.episode)
@@ -144,13 +144,21 @@ def chosen_network(
     return SHIPPED.name, ready
 
 
-def encoder_for(drawn: Drawn, seed: int, device: Device) -> str:
-    """The name of the encoder that is here for the kind of what was drawn.
+def suited(network, drawn: Drawn, seed: int, device: Device | None = None):
+    """`network`; for None and "auto" the name of the network for what was drawn, if that is not images.
 
-    Of several it is that which names most of the clips that are left out. Raises InputError
-    ``backbone-not-here``.
+    The first recordings of motion say theirs. Of several encoders that are here it is the one that names most
+    of the clips that are left out. Raises InputError ``backbone-not-here``.
     """
-    support = drawn.episode.support
+    support, device = drawn.episode.support, device or Device()
+    if not isinstance(network, str | None) or network not in (None, AUTO):
+        return network
+    if support.kind == "motion":
+        files = drawn.dataset or support
+        folder = drawn.dataset.provenance.folder if drawn.dataset else ""
+        return motion_name(os.path.join(folder, name) for name in sorted(files.names))
+    if support.kind not in ENCODERS:
+        return network
     known, many = ENCODERS[support.kind], kind_of(support.kind).plural
     here = [name for name in known if is_here(name)]
     if not here:

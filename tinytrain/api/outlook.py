@@ -3,11 +3,9 @@
 import os
 import warnings
 
-from tinytrain.api.opening import Drawn, open_dataset, open_network, open_task, wrong_type
-from tinytrain.backbones.load import suited
+from tinytrain.api.opening import Drawn, open_dataset, open_network, open_task, suited, wrong_type
 from tinytrain.base.progress import silent
 from tinytrain.datasets.dataset import Dataset
-from tinytrain.datasets.decoding import decoded
 from tinytrain.episode.episode import Episode
 from tinytrain.episode.input_facts import skipped_lines
 from tinytrain.network.committee import alone
@@ -55,11 +53,14 @@ def check(
     `Dataset`, or an `Episode`, whose queries are not looked at. Nothing is trained. Files that cannot be used
     are warned of and skipped. Raises InputError as `adapt` does.
     """
-    network = open_network(suited(network, images))
-    if not isinstance(images, Episode):
-        progress = device.progress if device else silent
+    if isinstance(images, Episode):
+        drawn = Drawn(images, once=False)
+    else:
         dataset = open_dataset(images, "images", "an Episode, ")
-        images = decoded(dataset, checking.episode_of(dataset), network.input, progress)
-        for line in skipped_lines(images.skipped):
+        drawn = Drawn(checking.episode_of(dataset), dataset, once=False)
+    network = open_network(suited(network, drawn, seed, device))
+    episode = drawn.decoded(network.input, device.progress if device else silent)
+    if drawn.dataset:
+        for line in skipped_lines(episode.skipped):
             warnings.warn(line, stacklevel=2)
-    return checking.check(network, images, seed, device)
+    return checking.check(network, episode, seed, device)

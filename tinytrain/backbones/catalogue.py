@@ -132,7 +132,8 @@ TIERS = {
 }
 # Built by its name: axes, values a second, and whether there is an echo state network.
 MOTION = re.compile(r"motion-(\d{1,2})(?:-(\d{1,5}(?:\.\d{1,3})?)hz)?(-esn)?")
-NAMES = (*TIERS, *BACKBONES, "motion-3")
+USUAL_MOTION = "motion-3"
+NAMES = (*TIERS, *BACKBONES, USUAL_MOTION)
 JOINS = "+"  # between the names of networks that look at an image side by side
 AUTO = "auto"  # the name of those that are chosen by the images
 

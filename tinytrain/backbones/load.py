@@ -30,20 +30,6 @@ if TYPE_CHECKING:
     from tinytrain.network.network import Network
 
 
-def suited(path, folder):
-    """`path`, what ``--backbone`` says; if that leaves the choice to files, and they are recordings,
-    the name of the network for those in `folder`, which has a folder per class.
-    """
-    leaves_it = path is None or (isinstance(path, str) and path == AUTO)
-    if not (leaves_it and isinstance(folder, str | os.PathLike)):
-        return path
-    from tinytrain.backbones.motion import motion_name
-
-    with contextlib.suppress(OSError, ValueError):  # no folder: what reads it says so
-        return motion_name(sorted(Path(folder).glob("*/[!.]*"))) or path
-    return path
-
-
 def open_backbone(path: str | None, alone: str | None = None) -> Network | Committee:
     """The network of ``--backbone``, a path or a name; the default is the one in the package.
 

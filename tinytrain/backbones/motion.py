@@ -2,15 +2,15 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from statistics import median
 
 import numpy as np
 
-from tinytrain.backbones.catalogue import MOTION
+from tinytrain.backbones.catalogue import MOTION, USUAL_MOTION
 from tinytrain.base.errors import InputError
 from tinytrain.base.files import read_bytes
 from tinytrain.episode.kind import MOST_BYTES
-from tinytrain.episode.kinds import kind_of_file
 from tinytrain.episode.motion import motion_spec
 from tinytrain.episode.motion_features import Reservoir
 from tinytrain.episode.motion_file import MOST_AXES, recording
@@ -39,26 +39,20 @@ def motion_network(name: str) -> Network:
     )
 
 
-def motion_name(paths: Iterable[str | os.PathLike]) -> str | None:
-    """The name of the network that suits recordings, by the first of `paths`; None if there are none of them.
+def motion_name(paths: Iterable[str | os.PathLike]) -> str:
+    """The name of the network that suits recordings, by the first of `paths`.
 
-    It has their axes, and their rate if they have times. Files that cannot be read do not count.
+    It has their axes, and their rate if they have times. Files that cannot be read do not count; of none
+    that can it is the usual one.
     """
     found = []
     for path in paths:
-        if (kind := kind_of_file(path)) is None or os.path.isdir(path):
-            continue
-        if kind.name != "motion":
-            return None
-        try:
+        with suppress(InputError):
             found.append(recording(read_bytes(path, MOST_BYTES)))
-        except InputError:
-            continue
         if len(found) == LOOKED_AT:
             break
-    if not found:
-        return None
-    rates = [each.rate for each in found if each.rate]
-    hertz = f"-{float(f'{median(rates):.3g}'):g}hz" if len(rates) == len(found) else ""
-    name = f"motion-{found[0].values.shape[1]}{hertz}"
-    return name if MOTION.fullmatch(name) else f"motion-{found[0].values.shape[1]}"
+    plain = f"motion-{found[0].values.shape[1]}" if found else USUAL_MOTION
+    if not found or not all(each.rate for each in found):
+        return plain
+    name = f"{plain}-{float(f'{median(each.rate for each in found):.3g}'):g}hz"
+    return name if MOTION.fullmatch(name) else plain

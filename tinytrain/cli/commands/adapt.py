@@ -5,7 +5,7 @@ from argparse import BooleanOptionalAction
 from functools import partial
 
 from tinytrain.backbones.catalogue import AUTO
-from tinytrain.backbones.load import remember_backbone, suited
+from tinytrain.backbones.load import remember_backbone
 from tinytrain.base.errors import AdaptationRefusedError, UsageError
 from tinytrain.cli.commands import episodes, going_on
 from tinytrain.cli.commands.common import (
@@ -108,8 +108,6 @@ def run(arguments) -> None:
     if arguments.add is not None:
         return going_on.extend(arguments)
     plan, source = episodes.plan_of(arguments), going_on.Source.of(arguments)
-    if not source:
-        arguments.backbone = suited(arguments.backbone, arguments.folder)
     with episodes.naming_tiers(arguments), ProgressLine() as progress:
         if source:
             report, planner = source.adapted(arguments, episodes.budget_of(arguments), progress), None

@@ -1,6 +1,5 @@
 """``tinytrain check``: whether images are enough, what is confused, and what more of them would bring."""
 
-from tinytrain.backbones.load import suited
 from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import (
@@ -60,12 +59,11 @@ def run(arguments) -> None:
             "usage", f"{ignored[0]} has no effect{remedy}: no image is held out, none trained on"
         )
     arguments.queries = 0
-    arguments.backbone = suited(arguments.backbone, arguments.folder)
     policy = episodes.policy_of(arguments)
     with ProgressLine() as progress:
         drawn = episodes.draw(arguments, policy)
         network = episodes.network_of(arguments, drawn, progress)
-        opened = episodes.open_episode(arguments, network, policy, progress, arguments.adapt, drawn)
+        opened = episodes.open_episode(arguments, network, policy, progress, drawn, arguments.adapt)
         episode = opened.episode
         device = Device(threads=arguments.threads, progress=progress)
         found = check(network, episode, arguments.seed, device)

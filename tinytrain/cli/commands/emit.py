@@ -1,6 +1,5 @@
 """``tinytrain emit``: write a C99 library that adapts on a microcontroller."""
 
-from tinytrain.backbones.load import open_backbone, suited
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import add_backbone, add_json, print_result, say
 
@@ -29,7 +28,6 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    arguments.backbone = suited(arguments.backbone, arguments.folder)
     with episodes.naming_tiers(arguments):
         return _emit(arguments)
 
@@ -38,10 +36,12 @@ def _emit(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.codegen.planning import emit
 
-    network, plan = open_backbone(arguments.backbone, "a microcontroller"), episodes.plan_of(arguments)
+    plan = episodes.plan_of(arguments)
     policy = plan or episodes.policy_of(arguments)
+    drawn = episodes.draw(arguments, policy)
     with ProgressLine() as progress:
-        opened = episodes.open_episode(arguments, network, policy, progress)
+        network = episodes.network_of(arguments, drawn, progress, "a microcontroller")
+        opened = episodes.open_episode(arguments, network, policy, progress, drawn)
     budget = episodes.budget_of(arguments, plan)
     emitted = emit(network, opened.episode, arguments.out, budget, policy, arguments.seed)
     for warning in opened.warnings:

@@ -168,17 +168,16 @@ def naming_tiers(arguments) -> Iterator[None]:
 
 
 def network_of(arguments, drawn, progress, alone: str | None = None):
-    """The network of ``--backbone``, by default that which suits the kind of what was `drawn`.
+    """The network of ``--backbone``, by default that which is `suited` to what was `drawn`.
 
-    Raises what `open_backbone` raises, and InputError ``backbone-not-here`` for a kind without a network.
+    Raises what `suited` and `open_backbone` raise.
     """
-    from tinytrain.backbones.catalogue import ENCODERS
+    from tinytrain.api.opening import suited
+    from tinytrain.runtime.device import Device
 
-    if arguments.backbone is None and drawn.episode.support.kind in ENCODERS:
-        from tinytrain.api.opening import encoder_for
-        from tinytrain.runtime.device import Device
-
-        arguments.backbone = encoder_for(drawn, arguments.seed, Device(progress=progress))
+    asked = arguments.backbone
+    arguments.backbone = suited(asked, drawn, arguments.seed, Device(progress=progress))
+    if arguments.backbone != asked:
         say(f"--backbone is {arguments.backbone}")
     return open_backbone(arguments.backbone, alone)
 
@@ -190,8 +189,8 @@ class Opened(NamedTuple):
     warnings: list[str]
 
 
-def open_episode(arguments, network, policy, progress, within_budget: bool = True, drawn=None) -> Opened:
-    """The episode of the options, or of what was `drawn` by them; nothing is adapted to it yet.
+def open_episode(arguments, network, policy, progress, drawn, within_budget: bool = True) -> Opened:
+    """The episode of what was `drawn` by the options; nothing is adapted to it yet.
 
     `policy` may be a plan. With `within_budget`, raises BudgetError for an infeasible budget before any image
     is decoded.
@@ -199,7 +198,6 @@ def open_episode(arguments, network, policy, progress, within_budget: bool = Tru
     from tinytrain.episode.input_facts import file_lines
     from tinytrain.episode.kinds import kind_of
 
-    drawn = drawn or draw(arguments, policy)
     if within_budget:
         planner_of(arguments, network, policy, drawn).probe()
     episode = drawn.decoded(network.input, progress)

@@ -1,6 +1,5 @@
 """``tinytrain plan``: show what would be trained and what it costs, without training."""
 
-from tinytrain.backbones.load import suited
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import (
     add_backbone,
@@ -55,7 +54,6 @@ def run(arguments) -> None:
     check_outputs(
         arguments.out, needed=(*backbone_files(arguments.backbone), episodes.searched_file(arguments))
     )
-    arguments.backbone = suited(arguments.backbone, arguments.folder)
     policy = episodes.policy_of(arguments)
     drawn = episodes.draw(arguments, policy)
     with episodes.naming_tiers(arguments), ProgressLine() as progress:

@@ -1,6 +1,5 @@
 """``tinytrain simulate``: run an adaptation on a simulated board and show its cost there."""
 
-from tinytrain.backbones.load import open_backbone, suited
 from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import add_backbone, add_json, check_outputs, print_result, say
@@ -50,16 +49,17 @@ def run(arguments) -> int | None:
         raise UsageError("usage", "give --board NAME; tinytrain simulate --boards lists them")
     _check_plot(arguments.plot)
     from tinytrain.base.progress import ProgressLine
+    from tinytrain.episode.kinds import kind_of
     from tinytrain.firmware_sim.boards.board import find_board
     from tinytrain.firmware_sim.boards.simulate import battery, simulate
     from tinytrain.firmware_sim.boards.text import render_simulation
 
     board, policy = find_board(arguments.board), episodes.policy_of(arguments)
-    arguments.backbone = suited(arguments.backbone, arguments.folder)
-    network = open_backbone(arguments.backbone, "a simulated board")
+    drawn = episodes.draw(arguments, policy)
     with episodes.naming_tiers(arguments), ProgressLine() as progress:
+        network = episodes.network_of(arguments, drawn, progress, "a simulated board")
         # The board is checked before the budget: if it is too small, another budget does not help.
-        opened = episodes.open_episode(arguments, network, policy, progress, within_budget=False)
+        opened = episodes.open_episode(arguments, network, policy, progress, drawn, within_budget=False)
         simulation = simulate(
             board, network, opened.episode, episodes.budget_of(arguments), policy, arguments.seed, progress
         )
@@ -69,7 +69,7 @@ def run(arguments) -> int | None:
     if arguments.plot:
         _plot(arguments.plot, board, simulation)
     say(*facts["warnings"])
-    print_result(facts, render_simulation(facts), arguments.json)
+    print_result(facts, kind_of(network.input.kind).words(render_simulation(facts)), arguments.json)
     return 0 if simulation.fits else DOES_NOT_FIT
 
 
