@@ -58,10 +58,10 @@ def speech_embedding(data: bytes, name: str, rows: int) -> Network:
     from tinytrain.backbones.onnx.convert import import_onnx
 
     with tempfile.TemporaryDirectory(prefix="tinytrain-") as folder:
-        path = Path(folder, "embedding_model.onnx")
+        path = Path(folder, f"{name}.onnx")
         path.write_bytes(data)
-        network = import_onnx(path, 0, 1).network
-    return _reading(replace(network, name=name), SPEECH, rows, factor=0.1, plus=2.0)
+        spec = _spec(SPEECH, (76, 32, 1), factor=0.1, plus=2.0)
+        return stretched(import_onnx(path, spec=spec).network, rows)
 
 
 def yamnet(data: bytes, name: str, rows: int) -> Network:
@@ -82,21 +82,16 @@ def yamnet(data: bytes, name: str, rows: int) -> Network:
         weights.append(np.ascontiguousarray(matrix.reshape(-1, cout)))
         biases.append(bias)
         size = out
-    spec = InputSpec((96, 64, 1), rotated=True)
+    spec = replace(_spec(SPECTRA, (96, 64, 1)), rotated=True)
     network = Network(name, tuple(nodes), tuple(weights), (None,) * len(nodes), tuple(biases), spec)
-    return quantised(_reading(network, SPECTRA, rows))
+    return quantised(stretched(network, rows))
 
 
-def _reading(
-    network: Network, settings: LogMel, rows: int, factor: float = 1.0, plus: float = 0.0
-) -> Network:
-    """`network`, which takes ``factor * value + plus`` for the values of spectra, for their codes."""
+def _spec(settings: LogMel, shape: tuple[int, int, int], factor: float = 1.0, plus: float = 0.0) -> InputSpec:
+    """Spectra of `shape` for a network that takes ``factor * value + plus`` for their values."""
     scale = factor * (settings.high - settings.low) / 255
     mean = -(factor * settings.low + plus) / scale
-    spec = replace(
-        network.input, kind="sound", parameters=asdict(settings), mean=float(mean), scale=float(scale)
-    )
-    return stretched(replace(network, input=spec), rows)
+    return InputSpec(shape, "uint8", mean, scale, kind="sound", parameters=asdict(settings))
 
 
 def convolutions(data: bytes):
