@@ -29,6 +29,7 @@ from tinytrain.drift.refit import fitted
 from tinytrain.episode.episode import Episode
 from tinytrain.episode.motion_features import names_of
 from tinytrain.episode.sources import images_of
+from tinytrain.heads.head import unit
 from tinytrain.heads.registry import find_head
 from tinytrain.kernels.blas import one_thread
 from tinytrain.meta.bench.statistics import mean_interval
@@ -131,10 +132,6 @@ def judged(x: np.ndarray, support, labels, query, truth) -> float:
     """The accuracy of a head "lda" on embeddings `x`, by the numbers of recordings and their labels."""
     head = fitted(find_head("lda"), kernel_table.load(), x[support], np.asarray(labels, np.int32))
     return float((head.logits(x[query]).argmax(axis=1) == truth).mean())
-
-
-def unit(values: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(values / np.linalg.norm(values, axis=1, keepdims=True), np.float32)
 
 
 def noticed(dataset, x: np.ndarray, args, episode: int) -> float | None:

@@ -45,7 +45,8 @@ def run_job(network, dataset, args) -> dict:
     kernels, found = kernel_table.load(), {head: [] for head in HEADS}
     others = folder_dataset(args.others) if args.others else None
     strange = None if others is None else embedded(network, others, np.arange(len(others)))
-    rates = {} if others is None else {f"{name} {n}": [] for n in args.background for name in RATES}
+    background = [at_least(0)(count) for count in args.background.split(",")] if others else []
+    rates = {f"{name} {n}": [] for n in background for name in RATES}
     with one_thread(), np.errstate(all="ignore"):
         for episode in range(args.episodes):
             (support, labels), (queries, truth) = drawn(dataset, groups, args, episode)
@@ -53,9 +54,9 @@ def run_job(network, dataset, args) -> dict:
                 head = fitted(find_head(name), kernels, every[support], labels)
                 right = head.logits(every[queries]).argmax(axis=1) == truth
                 found[name].append(round(float(right.mean()), 4))
-            for count in args.background if others else ():
+            for count in background:
                 order = rng_for(args.seed, "others", episode).permutation(len(others))
-                learnt, left = strange[order[:count]], strange[order[max(args.background) :]]
+                learnt, left = strange[order[:count]], strange[order[max(background) :]]
                 more = np.concatenate([labels, np.full(count, args.way, np.int32)])
                 head = fitted(find_head("lda"), kernels, np.concatenate([every[support], learnt]), more)
                 sure, taken = named(head, every[queries], args.way), named(head, left, args.way)
@@ -92,13 +93,9 @@ def drawn(dataset, groups: np.ndarray, args, episode: int):
         sides = [[rng.permutation(c[half[c] == side]) for c in mine] for side in (True, False)]
         sizes = (args.shots, args.queries)
         if all(len(c) >= size for side, size in zip(sides, sizes, strict=True) for c in side):
-            return tuple(
-                (
-                    np.concatenate([c[:size] for c in side]),
-                    np.repeat(np.arange(len(side), dtype=np.int32), size),
-                )
-                for side, size in zip(sides, sizes, strict=True)
-            )
+            labels = [np.repeat(np.arange(len(mine), dtype=np.int32), size) for size in sizes]
+            found = [np.concatenate([c[:n] for c in side]) for side, n in zip(sides, sizes, strict=True)]
+            return zip(found, labels, strict=True)
     raise InputError(
         "too-few-images", f"{dataset.name!r} has too few clips in half of its groups; ask for fewer"
     )
@@ -109,11 +106,6 @@ def margins(head, embeddings: np.ndarray, way: int) -> tuple[np.ndarray, np.ndar
     logits = head.logits(embeddings)
     others = logits[:, way] if logits.shape[1] > way else 0
     return logits[:, :way].max(axis=1) - others, logits[:, :way].argmax(axis=1)
-
-
-def counts(text: str) -> list[int]:
-    """Whole numbers with commas. Raises UsageError."""
-    return [at_least(0)(part) for part in text.split(",")]
 
 
 def summary(rows: list[dict]) -> list[str]:
@@ -131,22 +123,12 @@ def summary(rows: list[dict]) -> list[str]:
 OPTIONS = (
     option("--group", "", "pattern of what may not lie on both sides of an episode, in the names of files"),
     option("--others", None, "folder of clips of none of the classes"),
-    option("--background", "40", "how many of them are learnt, with commas", type=counts),
+    option("--background", "40", "how many of them are learnt, with commas"),
     *task_options(),
     episodes_option(150),
 )
-SETTINGS = ("way", "shots", "queries", "episodes", "seed", "group", "others")
-main = Study(
-    "sounds",
-    __doc__,
-    "speech-embedding",
-    "clips",
-    run_job,
-    summary,
-    OPTIONS,
-    SETTINGS,
-    lambda args: grid(args),
-)
+SETTINGS = ("way", "shots", "queries", "episodes", "seed", "group", "others", "background")
+main = Study("sounds", __doc__, "speech-embedding", "clips", run_job, summary, OPTIONS, SETTINGS, grid)
 
 
 if __name__ == "__main__":

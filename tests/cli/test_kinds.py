@@ -32,14 +32,6 @@ from tinytrain.runtime.calibrate import calibrated_network
 from tinytrain.runtime.embedder import Embedder
 
 LENGTH, AXES = 24, 6
-ROWS = (
-    ("conv", 8, 3, 2, True, 0, False),
-    ("depthwise", 8, 3, 1, True, 1, False),
-    ("pointwise", 6, 1, 1, False, 1, False),
-    ("pointwise", 12, 1, 1, True, 2, False),
-    ("depthwise", 12, 3, 2, True, 2, False),
-    ("pointwise", 10, 1, 1, False, 2, False),
-)
 
 
 # What is said if it is the command that is wrong, and no file.
@@ -108,7 +100,7 @@ def made(tmp_path_factory, motion):
     root = tmp_path_factory.mktemp("windows")
     write_windows(root / "walks", range(8))
     write_windows(root / "more", range(20, 23))
-    save_network(toy(ROWS, spec=spec_of()), root / "net.safetensors")
+    save_network(toy(spec=spec_of()), root / "net.safetensors")
     words = ("--out", root / "d.safetensors", "--report", root / "report.html", "--force", "-v")
     backbone = ("--backbone", root / "net.safetensors")
     options = (*backbone, "--budget", "200kB", "--policy", "full", "--queries", "2")
@@ -236,7 +228,7 @@ def test_one_seed_gives_the_same_bytes_and_views_are_changed_by_the_kind(made, m
 
 
 def test_uint8_items_of_any_channels_are_trained_in_int8_and_changed_by_the_kind(monkeypatch):
-    network = quantised(toy(ROWS, spec=InputSpec((LENGTH, 1, AXES), "uint8", 127.5, 0.02, kind="windows")))
+    network = quantised(toy(spec=InputSpec((LENGTH, 1, AXES), "uint8", 127.5, 0.02, kind="windows")))
     bytes_of = lambda label, n: np.clip(128 + 50 * window(label, n), 0, 255).astype(np.uint8)[:, None]  # noqa: E731
     items = [bytes_of(label, number) for label in range(3) for number in range(4)]
     support = images_of(items, np.repeat(np.arange(3), 4), kind="windows")
@@ -270,7 +262,7 @@ def test_an_exported_model_takes_what_the_network_takes(made, tmp_path):
 
 
 def test_a_delta_refuses_a_network_that_reads_otherwise_and_each_kind_the_files_of_another(made, tmp_path):
-    save_network(toy(ROWS, spec=spec_of(2)), tmp_path / "other.safetensors")
+    save_network(toy(spec=spec_of(2)), tmp_path / "other.safetensors")
     write_images(tmp_path / "photos", CLASSES, count=4)
     photo = next((tmp_path / "photos").glob("*/*"))
     (tmp_path / "both").mkdir()
@@ -338,8 +330,8 @@ def test_bytes_without_a_name_are_called_by_the_noun_of_their_kind(kind):
 
 
 def test_networks_that_read_otherwise_do_not_sit_side_by_side():
-    first, other = (toy(ROWS, seed=seed, spec=spec_of(step)) for seed, step in ((0, 1), (1, 2)))
-    Committee((first, toy(ROWS, seed=1, spec=spec_of())))
+    first, other = (toy(seed=seed, spec=spec_of(step)) for seed, step in ((0, 1), (1, 2)))
+    Committee((first, toy(seed=1, spec=spec_of())))
     with pytest.raises(InputError, match=r"different inputs: .*step 1.* and .*step 2"):
         Committee((first, other))
 
@@ -347,7 +339,7 @@ def test_networks_that_read_otherwise_do_not_sit_side_by_side():
 def test_a_network_for_an_unknown_kind_is_refused_in_one_line(made, tmp_path):
     from dataclasses import replace
 
-    network = replace(toy(ROWS, spec=spec_of()), input=replace(spec_of(), kind="smell"))
+    network = replace(toy(spec=spec_of()), input=replace(spec_of(), kind="smell"))
     save_network(network, tmp_path / "smell.safetensors")
     said = tt_text("adapt", made.root / "walks", "--backbone", tmp_path / "smell.safetensors", code=3)
     known = ", ".join(KINDS)

@@ -26,9 +26,8 @@ SCALE = {"level": 0.5, "mean": 3.0, "deviation": 2.0, "band": 1.5, "state": 0.5}
 
 
 class Reservoir(NamedTuple):
-    """An echo state network: `neurons` drawn by `seed`, whose recurrent weights have the spectral `radius`.
+    """An echo state network: `neurons` drawn by `seed`, whose recurrent weights are multiplied with `scale`.
 
-    `scale` is what the drawn weights are multiplied with for that: their own radius takes eigenvalues.
     A new state is ``(1 - leak) * state + leak * tanh(...)``; the first `washout` states do not count.
     """
 
@@ -100,14 +99,9 @@ def states(values: np.ndarray, reservoir: Reservoir) -> np.ndarray:
     """The states (n, neurons) of an echo state network that reads `values` (n, axes), the first from rest."""
     recurrent, inputs, bias = matrices(reservoir.neurons, values.shape[1], reservoir.seed)
     recurrent, driven = recurrent * reservoir.scale, values @ inputs.T + bias
-    found, state, leak = (
-        np.empty((len(values), reservoir.neurons)),
-        np.zeros(reservoir.neurons),
-        reservoir.leak,
-    )
+    found, state, leak = np.empty_like(driven), np.zeros(reservoir.neurons), reservoir.leak
     for k, drive in enumerate(driven):
-        state = (1 - leak) * state + leak * np.tanh(recurrent @ state + drive)
-        found[k] = state
+        found[k] = state = (1 - leak) * state + leak * np.tanh(recurrent @ state + drive)
     return found
 
 
@@ -119,9 +113,3 @@ def matrices(neurons: int, axes: int, seed: int) -> tuple[np.ndarray, np.ndarray
     for row in recurrent:
         row[rng.permutation(neurons)[:INPUTS]] = rng.uniform(-1, 1, min(INPUTS, neurons))
     return recurrent, rng.uniform(-1, 1, (neurons, axes)), rng.uniform(-0.5, 0.5, neurons)
-
-
-def scale_for(neurons: int, seed: int, radius: float) -> float:
-    """What `Reservoir.scale` is for this spectral radius."""
-    recurrent, _, _ = matrices(neurons, 1, seed)
-    return radius / float(np.abs(np.linalg.eigvals(recurrent)).max())

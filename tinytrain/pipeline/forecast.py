@@ -1,6 +1,5 @@
 """How a series of numbers goes on: states of an echo state network, and a linear map in closed form."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +43,10 @@ class Sums:
         self.xx, self.xy = np.zeros((size, size)), np.zeros(size)
 
     def add(self, x: np.ndarray, y: np.ndarray) -> None:
+        for start in range(0, len(x), BLOCK):
+            self._add(x[start : start + BLOCK], y[start : start + BLOCK])
+
+    def _add(self, x: np.ndarray, y: np.ndarray) -> None:
         count = self.count + len(x)
         mean_x, mean_y = x.mean(axis=0), float(y.mean())
         away_x, away_y = mean_x - self.x, mean_y - self.y
@@ -62,13 +65,6 @@ class Sums:
             return None
         weights = np.linalg.solve(lower.T, np.linalg.solve(lower, self.xy))
         return weights, self.y - float(self.x @ weights)
-
-
-def sums_of(x: np.ndarray, y: np.ndarray) -> Sums:
-    found = Sums(x.shape[1])
-    for start in range(0, len(x), BLOCK):
-        found.add(x[start : start + BLOCK], y[start : start + BLOCK])
-    return found
 
 
 def forecast(values: np.ndarray, target: int, ahead: int = 1) -> Forecast:
@@ -91,24 +87,26 @@ def forecast(values: np.ndarray, target: int, ahead: int = 1) -> Forecast:
     x = np.concatenate([states(scaled, RESERVOIR), scaled], axis=1)
     x, now, later = x[washout:], scaled[washout:, target], scaled[washout + ahead :, target]
     end = len(later) - judged  # rows from here on are those that the error is measured on
-    ridge = min(_ridges(x, later, end - ahead), key=lambda pair: pair[0])[1]
-    weights, offset = sums_of(x[: end - ahead], later[: end - ahead]).solved(ridge)
-    errors = x[end : len(later)] @ weights + offset - later[end:]
+    known = end - ahead  # rows up to here have targets before the first of those
+    first = known - known // 3  # a ridge is tried on the rows between
+    sums = Sums(x.shape[1])
+    sums.add(x[:first], later[:first])
+    maps = {ridge: found for ridge in RIDGES if (found := sums.solved(ridge))}
+    off = {r: _applied(found, x[first:known]) - later[first:known] for r, found in maps.items()}
+    ridge = min(off, key=lambda r: np.square(off[r]).mean())
+    sums.add(x[first:known], later[first:known])
+    errors = _applied(sums.solved(ridge), x[end : len(later)]) - later[end:]
     naive = now[end : len(later)] - later[end:]
-    weights, offset = sums_of(x[: len(later)], later).solved(ridge)
+    sums.add(x[known : len(later)], later[known:])
     unit = float(deviation[target])
     return Forecast(
-        (x[len(later) :] @ weights + offset) * unit + mean[target],
+        _applied(sums.solved(ridge), x[len(later) :]) * unit + mean[target],
         *(unit * float(np.sqrt(np.square(some).mean())) for some in (errors, naive)),
         unit * float(later[end:].std()),
         ridge,
     )
 
 
-def _ridges(x: np.ndarray, later: np.ndarray, end: int) -> Iterator[tuple[float, float]]:
-    """Errors on the last third before `end`, and the ridges that they are of."""
-    start = end - end // 3
-    sums = sums_of(x[:start], later[:start])
-    for ridge in RIDGES:
-        if found := sums.solved(ridge):
-            yield float(np.square(x[start:end] @ found[0] + found[1] - later[start:end]).mean()), ridge
+def _applied(found: tuple[np.ndarray, float], x: np.ndarray) -> np.ndarray:
+    weights, offset = found
+    return x @ weights + offset
