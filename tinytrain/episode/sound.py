@@ -11,7 +11,7 @@ from tinytrain.episode.augment import USUAL, Ranges
 from tinytrain.episode.decode import named_errors
 from tinytrain.episode.kind import Kind, UnknownEndError, content_of
 from tinytrain.episode.logmel import LogMel, log_mel
-from tinytrain.episode.wav import MOST_SECONDS, OPEN_ENDS, parsed, resampled, samples_of
+from tinytrain.episode.wav import MOST_SECONDS, is_open, parsed, resampled, samples_of
 from tinytrain.network.input_spec import InputSpec
 
 CONVERT = "is a recording of another form; convert it with 'ffmpeg -i FROM TO.wav'"
@@ -86,7 +86,7 @@ class SoundKind(Kind):
         if len(data) < 12 or data[:4] != b"RIFF":
             raise UnknownEndError
         (size,) = struct.unpack_from("<I", data, 4)
-        if size in OPEN_ENDS or size >= OPEN_ENDS[1]:
+        if is_open(size):
             raise UnknownEndError
         return size + 8 if size + 8 <= len(data) else None
 

@@ -13,7 +13,7 @@ MOST_SECONDS, MOST_CHANNELS, MOST_CHUNKS = 60, 32, 1000
 RATES = 4_000, 192_000  # samples a second, the least and the most
 INTEGER, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 COMPRESSED = {2: "ADPCM", 6: "A-law", 7: "mu-law", 17: "ADPCM", 49: "GSM", 85: "MP3"}
-OPEN_ENDS = (0, 0x7FFFF000)  # what programs write that do not know the length: nothing, or about the most
+OPEN_END = 0x7FFFF000
 SMALL = 8  # bytes in front of the content of a chunk: its name and its length
 FILTER, STEEP = 16, 8.6  # zeros of the sinc on either side, and beta of Kaiser's window
 PHASES = 640  # of 11,025 samples a second
@@ -27,6 +27,11 @@ class Wave(NamedTuple):
     channels: int
     rate: int
     data: memoryview
+
+
+def is_open(size: int) -> bool:
+    """Whether a length is what programs write that do not know it: nothing, or about the most."""
+    return not 0 < size < OPEN_END
 
 
 def parsed(content: bytes) -> Wave:
@@ -72,11 +77,11 @@ def _wave(header: tuple, content: bytes, at: int, size: int) -> Wave:
     if not RATES[0] <= rate <= RATES[1]:
         raise _unreadable(f"has {rate} samples a second; {RATES[0]} to {RATES[1]} are read")
     there = len(content) - at
-    if size > there and size < OPEN_ENDS[1]:
+    if size > there and not is_open(size):
         raise InputError(
             "image-unreadable", f"is cut off: {there:,} of {size:,} bytes are there; copy it again"
         )
-    count = (there if size in OPEN_ENDS or size > there else size) // frame
+    count = (there if is_open(size) else size) // frame
     if not count:
         raise InputError("image-unreadable", "has no samples; record it again")
     if count > MOST_SECONDS * rate:
