@@ -104,6 +104,7 @@ def open_task(
         planner, drawn = policy, open_episode(episode, seed, policy.asked)
     else:
         policy = open_policy(policy, head)
+        backbone = None if network is None or network == AUTO else open_network(network)
         drawn = open_episode(episode, seed, policy)
         if network == AUTO:
             memory = None if budget is None else open_budget(budget, None).memory
@@ -111,7 +112,7 @@ def open_task(
         network = suited(network, drawn, seed, device)
         # A plan brings its own budget.
         limits = None if budget is None and isinstance(policy, Plan) else open_budget(budget, network)
-        planner = planner_for(open_network(network), TaskShape.of(drawn.episode), policy, limits)
+        planner = planner_for(backbone or open_network(network), TaskShape.of(drawn.episode), policy, limits)
     planner.probe()
     progress = device.progress if device else silent
     opened = drawn.decoded(planner.network.input, progress)
