@@ -66,9 +66,8 @@ def unfold(y, image, rows, size, stride, top, side, first, rotated, mean, scale)
                             k, at = np.uint64(p * channels), np.uint64((last - p) * channels)
                             b, c = np.uint64(channels > 1), np.uint64(channels - 1)
                             for d in range(np.uint64(2), c):
-                                patch[begin + k + d] = (np.float32(pixels[at + d]) - mean[k + d]) * scale[
-                                    k + d
-                                ]
+                                e, value = k + d, np.float32(pixels[at + d])
+                                patch[begin + e] = (value - mean[e]) * scale[e]
                             patch[begin + k] = (np.float32(pixels[at]) - mean[k]) * scale[k]
                             patch[begin + k + b] = (np.float32(pixels[at + b]) - mean[k + b]) * scale[k + b]
                             patch[begin + k + c] = (np.float32(pixels[at + c]) - mean[k + c]) * scale[k + c]

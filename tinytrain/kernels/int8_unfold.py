@@ -6,7 +6,7 @@ from numba.extending import intrinsic
 
 from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import inlined, kernel
-from tinytrain.kernels.lite_residual import taps_inside
+from tinytrain.kernels.lite_residual import take_patches
 from tinytrain.kernels.vectors import SHORT, room
 
 ROOM = 2048  # codes of an image row with its padding that lie on the stack
@@ -109,23 +109,7 @@ def unfold_plane_codes(y, x, size, stride, first, lines, top, fill):
 
     As `unfold_plane`, but the rows of each image begin with `top` of padding, whose code is `fill`.
     """
-    height, width, channels = x.shape[1:]
-    pad, xf, yf = (size - 1) // 2, x.reshape(-1), y.reshape(-1)
-    outside = np.int8(fill)
-    for k in range(y.shape[0]):
-        n, i = (first + k) // lines, (first + k) % lines
-        for j in range(y.shape[1]):
-            for dy in range(size):
-                row, column = i * stride + dy - top, j * stride - pad
-                low, high = taps_inside(row, column, size, height, width)
-                out = np.uint64(((k * y.shape[1] + j) * size + dy) * size * channels)
-                inp = np.uint64(((n * height + row) * width + column) * channels)
-                for c in range(np.uint64(low * channels)):
-                    yf[out + c] = outside
-                for c in range(np.uint64(low * channels), np.uint64(high * channels)):
-                    yf[out + c] = xf[inp + c]
-                for c in range(np.uint64(high * channels), np.uint64(size * channels)):
-                    yf[out + c] = outside
+    take_patches(y, x, size, size, stride, top, (size - 1) // 2, first, lines, np.int8(fill))
 
 
 @kernel

@@ -97,11 +97,32 @@ def upsample_grad(gx, g):
 
 
 @inlined
-def taps_inside(row, column, size, height, width):
+def _taps_inside(row, column, size, height, width):
     """Taps [first, last) of a filter row inside the plane; its first tap lies at (`row`, `column`)."""
     if not 0 <= row < height:
         return 0, 0
     return max(0, -column), min(size, width - column)
+
+
+@inlined
+def take_patches(y, x, rows, size, stride, top, side, first, lines, outside):
+    """As `unfold_plane`, with `outside` for the padding; x and y have any dtype."""
+    height, width, channels = x.shape[1:]
+    xf, yf = x.reshape(-1), y.reshape(-1)
+    for k in range(y.shape[0]):
+        n, i = (first + k) // lines, (first + k) % lines
+        for j in range(y.shape[1]):
+            for dy in range(rows):
+                row, column = i * stride + dy - top, j * stride - side
+                low, high = _taps_inside(row, column, size, height, width)
+                out = np.uint64(((k * y.shape[1] + j) * rows + dy) * size * channels)
+                inp = np.uint64(((n * height + row) * width + column) * channels)
+                for c in range(np.uint64(low * channels)):
+                    yf[out + c] = outside
+                for c in range(np.uint64(low * channels), np.uint64(high * channels)):
+                    yf[out + c] = xf[inp + c]
+                for c in range(np.uint64(high * channels), np.uint64(size * channels)):
+                    yf[out + c] = outside
 
 
 @kernel
@@ -111,22 +132,7 @@ def unfold_plane(y, x, rows, size, stride, top, side, first, lines):
     They have `rows` rows and `size` columns; the padding is `top` rows and `side` columns before the first.
     Each image has `lines` output rows, numbered through all images; y begins with row `first`.
     """
-    height, width, channels = x.shape[1:]
-    xf, yf = x.reshape(-1), y.reshape(-1)
-    for k in range(y.shape[0]):
-        n, i = (first + k) // lines, (first + k) % lines
-        for j in range(y.shape[1]):
-            for dy in range(rows):
-                row, column = i * stride + dy - top, j * stride - side
-                low, high = taps_inside(row, column, size, height, width)
-                out = np.uint64(((k * y.shape[1] + j) * rows + dy) * size * channels)
-                inp = np.uint64(((n * height + row) * width + column) * channels)
-                for c in range(np.uint64(low * channels)):
-                    yf[out + c] = ZERO
-                for c in range(np.uint64(low * channels), np.uint64(high * channels)):
-                    yf[out + c] = xf[inp + c]
-                for c in range(np.uint64(high * channels), np.uint64(size * channels)):
-                    yf[out + c] = ZERO
+    take_patches(y, x, rows, size, stride, top, side, first, lines, ZERO)
 
 
 @kernel
@@ -146,7 +152,7 @@ def add_patches(gx, g, rows, size, stride, top, side, first, lines):
         for j in range(g.shape[1]):
             for dy in range(rows):
                 row, column = i * stride + dy - top, j * stride - side
-                low, high = taps_inside(row, column, size, height, width)
+                low, high = _taps_inside(row, column, size, height, width)
                 inp = np.uint64(((k * g.shape[1] + j) * rows + dy) * size * channels)
                 out = np.uint64(((n * height + row) * width + column) * channels)
                 for c in range(np.uint64(low * channels), np.uint64(high * channels)):

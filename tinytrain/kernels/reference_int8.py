@@ -8,7 +8,7 @@ an output channel lie side by side. Gradients are float32, of values, not of cod
 
 import numpy as np
 
-from tinytrain.kernels.reference import depthwise_grad_input, depthwise_grad_weight
+from tinytrain.kernels.reference import depthwise_grad_input, depthwise_grad_weight, unfold_plane
 from tinytrain.kernels.reference_layers import pack, window
 
 LOWEST, HIGHEST = -128, 127
@@ -40,11 +40,8 @@ def unfold_codes(y, image, table, size, stride, first, rotated):
 
 def unfold_plane_codes(y, x, size, stride, first, lines, top, fill):
     """As `unfold_plane` of codes, with `top` rows of padding above x; padding has the code `fill`."""
-    pad, shape = (size - 1) // 2, (len(x), lines, y.shape[1], x.shape[3])
-    sides = (0, 0), (top, lines * stride + size), (pad, pad + stride), (0, 0)
-    padded = np.pad(x, sides, constant_values=int(fill))
-    taps = [window(padded, t // size, t % size, shape, stride) for t in range(size * size)]
-    y[...] = np.concatenate(taps, axis=-1).reshape(-1, *y.shape[1:])[first : first + len(y)]
+    unfold_plane(y, x - np.int8(fill), size, size, stride, top, (size - 1) // 2, first, lines)
+    y += np.int8(fill)  # int8 comes round again
 
 
 def product_codes(y, x, w, b, factor, shift, zero):
