@@ -11,21 +11,9 @@ import numpy as np
 from tinytrain.network.network import Network
 from tinytrain.program.autodiff.int8_emitter import DTYPES
 from tinytrain.program.autodiff.int8_ops import int8_weight, is_turned
-from tinytrain.program.calls import (
-    AFTER,
-    BACKWARD,
-    EMBED,
-    Buffer,
-    Call,
-    Columns,
-    LayerArray,
-    Role,
-    Table,
-    View,
-)
+from tinytrain.program.calls import Buffer, Call, Columns, LayerArray, Role, Table, View
 from tinytrain.program.job import Job
 from tinytrain.program.optimizer_stages import ADAM, MOMENTUM, TRAINED
-from tinytrain.program.program import BufferTable
 from tinytrain.program.stages import Value
 from tinytrain.program.trained_arrays import Slot, slots
 from tinytrain.program.trained_buffers import OPTIMIZER_STATES
@@ -33,15 +21,6 @@ from tinytrain.program.trained_buffers import OPTIMIZER_STATES
 RULES = {"nearest": 0, "truncated": 1, "stochastic": 2, "carried": 3}  # those of `round_codes`
 NO_REST = np.empty((0, 0), np.int8)
 SEED = Table(Role.SEED, (1,), "uint32")
-
-
-def add_buffers(table: BufferTable, job: Job, trained: int) -> None:
-    """Biases, and what the rule of rounding keeps beside the `trained` parameters."""
-    if biases := sum(u.n_biases(job.network) for u in job.recipe.updates):  # int8 ones stay unused
-        table.add("trained biases", (biases,), EMBED, AFTER, role=Role.BIASES)
-    kept = {"carried": ("rests of weights", "int8"), "masters": ("master weights", "float32")}
-    if extra := kept.get(job.recipe.options.arithmetic.rounding):
-        table.add(extra[0], (trained,), EMBED, BACKWARD, extra[1], Role.ROUNDING)
 
 
 def start(job: Job, buffers: dict[str, Buffer]) -> Iterator[Call]:

@@ -8,6 +8,7 @@ from tinytrain.program import int8_updates
 from tinytrain.program.autodiff.int8_emitter import Int8Emitter
 from tinytrain.program.backend import Backend
 from tinytrain.program.backends.int8_copy import Int8Copy
+from tinytrain.program.calls import AFTER, BACKWARD, EMBED, Role
 
 
 class Int8(Backend):
@@ -27,7 +28,12 @@ class Int8(Backend):
         return None
 
     def add_buffers(self, table, job, trained: int) -> None:
-        int8_updates.add_buffers(table, job, trained)
+        """Biases, and what the rule of rounding keeps beside the `trained` parameters."""
+        if biases := sum(u.n_biases(job.network) for u in job.recipe.updates):  # int8 ones stay unused
+            table.add("trained biases", (biases,), EMBED, AFTER, role=Role.BIASES)
+        kept = {"carried": ("rests of weights", "int8"), "masters": ("master weights", "float32")}
+        if extra := kept.get(job.recipe.options.arithmetic.rounding):
+            table.add(extra[0], (trained,), EMBED, BACKWARD, extra[1], Role.ROUNDING)
 
     def written(self, update: Update) -> set[tuple[int, str]]:
         """Sums start with a bias that depends on the weights."""
