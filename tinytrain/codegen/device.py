@@ -14,7 +14,6 @@ from tinytrain.codegen.places import Places
 from tinytrain.heads.registry import find_head
 from tinytrain.network.input_spec import IMAGE
 from tinytrain.network.network import Network
-from tinytrain.network.node import Node
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import macs_of
 from tinytrain.plan.plan import Cost, Plan
@@ -111,9 +110,9 @@ def device_of(network: Network, plan: Plan) -> Device:
     if plan.recipe.precision not in ACTIVATIONS:
         what, remedy = f"computes in {plan.recipe.precision}", f"give --precision {' or '.join(ACTIVATIONS)}"
         raise UsageError("unsupported", f"the plan {what}, which has no form in C; {remedy}")
-    for i, layer in enumerate(network.nodes):
-        chained = network.sources[i][0] == i - 1
-        if not (chained and _has_kernels(layer, i, find_backend(plan.recipe.precision))):
+    backend = find_backend(plan.recipe.precision)
+    for i, layer in enumerate(network.graph):
+        if not _has_kernels(network, i, backend):
             what = f"layer {layer.name} of {network.name} has no kernel in C"
             raise UsageError("unsupported", f"{what}; take another backbone, such as small")
     if obstacle := next(_obstacles(network, plan), None):
@@ -127,9 +126,11 @@ def device_of(network: Network, plan: Plan) -> Device:
     return Device(program.network, recipe, task.n_way, task.n_support // task.n_way, probe, placed(program))
 
 
-def _has_kernels(layer: Node, index: int, backend: Backend) -> bool:
-    dense = layer.op == "conv" and index > 0 and not backend.in_codes
-    return layer.row.in_c and layer.is_usual and not dense and layer.activation in ACTIVATIONS[backend.name]
+def _has_kernels(network: Network, i: int, backend: Backend) -> bool:
+    node, chained = network.graph[i], network.sources[i][0] == i - 1
+    dense = node.op == "conv" and i > 0 and not backend.in_codes
+    known = node.row.in_c and node.is_usual and node.activation in ACTIVATIONS[backend.name]
+    return known and chained and not dense
 
 
 def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
