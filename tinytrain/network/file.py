@@ -32,8 +32,8 @@ __all__ = [
 
 KIND = "tinytrain-network"
 # The second only for inputs that the first cannot say, the third only for optional fields and for dense
-# convolutions behind the first layer, the
-# fourth only for chains with codes, and the fifth only for what is no chain.
+# convolutions behind the first layer, the fourth only for chains with codes, the fifth only for what is no
+# chain.
 SCHEMAS = ("1", "2", "3", "4", "5")
 WITH_OPTIONAL = ("3", "4", "5")
 WITH_CODES, GRAPH = "4", "5"

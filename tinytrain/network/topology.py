@@ -33,12 +33,8 @@ def _chain(nodes: tuple[Node, ...]) -> list[dict] | None:
         if node == pool_of(nodes[i - 1]) and role == "" and nodes[i - 1].op in LAYERS:
             rows[-1] |= {"max_pool": True, "out_hw": node.out_hw}
             continue
-        if (
-            node.op not in LAYERS
-            or role is None
-            or not node.is_usual
-            or node.activation not in (None, "relu6", *PLAIN)
-        ):
+        plain = node.is_usual and node.activation in (None, "relu6", *PLAIN)
+        if node.op not in LAYERS or role is None or not plain:
             return None
         row = {name: getattr(node, name, None) for name in CHAIN}
         row |= {"kind": node.op, "kernel": node.kernel[0], "stride": node.stride[0]}

@@ -31,9 +31,7 @@ class Backend:
     weight_form = "float32"  # dtype of weight matrices in the working copy
     shows_rows = False  # the frozen part asks for some rows of an augmented image at a time
     in_codes = False  # values between layers are codes of the network's `quantisation`
-    is_tight = (
-        False  # taken where bytes are few: steps, heads and selections are made small before it is refused
-    )
+    is_tight = False  # for few bytes: steps, heads and selections are made small before it is refused
     # Per trained parameter: value, gradient, two moments of 16 bits, and the gradient of a second worker.
     parameter_bytes = 16
     emitter = updates = copy = None

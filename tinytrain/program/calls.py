@@ -171,8 +171,7 @@ class Bias:
 
 @dataclass(frozen=True, slots=True)
 class LayerArray:
-    """A small array of a layer in the working copy for int8, by its `name` there: see
-    `backends.int8_copy`."""
+    """A small array of a layer in the working copy for int8, by its `name` in `backends.int8_copy`."""
 
     layer: int
     name: str

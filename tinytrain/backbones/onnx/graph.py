@@ -41,8 +41,6 @@ DESCRIBED = {
     "pooled": "the pooling at the end",
     "tail": "the pooling at the end",
 }
-
-
 READ = ("picture", "linear", "active", "sum", "largest", "joined", "squeezed", "scaled")  # what a Conv reads
 CHANNELS_FIRST = "export the model with channels first, with tf2onnx by --inputs-as-nchw"
 BRANCH = "the graph branches here, and its branches do not meet before the pooling"
@@ -58,9 +56,9 @@ class Value:
 
     "linear": none; "active"; "sum": something was added; "largest" and "joined": the results of max pooling
     and of concatenation; "squeezed": means, from which a squeeze-and-excitation gets its "factors"; "scaled"
-    by them; "pooling" and "pooled":
-    `axes` names the remaining axes by letters, 1 for an axis of size 1; "tail": any operation after the
-    pooling. `pads` (top, left, bottom, right) are zeros around it. `axes` may be "nhwc" before the pooling.
+    by them; "pooling" and "pooled": `axes` names the remaining axes by letters, 1 for an axis of size 1;
+    "tail": any operation after the pooling. `pads` (top, left, bottom, right) are zeros around it. `axes` may
+    be "nhwc" before the pooling.
     """
 
     part: int

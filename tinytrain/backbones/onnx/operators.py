@@ -210,9 +210,7 @@ def normalisation(walk: Walk, node: Node) -> Value:
         if (numbers <= 0).any():
             raise UnsupportedError("its constant is not above 0")
         factor = numbers if node.op == "Mul" else 1 / numbers
-        with np.errstate(
-            all="ignore"
-        ):  # what is too large or too small is found, and named, by check_network
+        with np.errstate(all="ignore"):  # check_network finds and names what is too large or too small
             walk.gain, walk.offset = walk.gain * factor, walk.offset * factor
     else:
         walk.offset = walk.offset + (numbers if node.op == "Add" else -numbers)

@@ -53,14 +53,8 @@ def fused_block(emitter, x: View, first: int, last: int) -> View:
             before = (low, high)
         part = filtered.rows(0, b - a)
         top = low - (a * dw.stride[0] - dw.pad[0])
-        emitter.op(filtering).forward_padded(
-            emitter,
-            filtering,
-            part.reshape(1, *part.shape),
-            source.reshape(1, *source.shape),
-            top,
-            dw.activation,
-        )
+        batches = (view.reshape(1, *view.shape) for view in (part, source))
+        emitter.op(filtering).forward_padded(emitter, filtering, *batches, top, dw.activation)
         skip = image.rows(a, b) if out.adds else None
         rows = y.reshape(*y.shape[1:]).rows(a, b)
         emitter.op(last - 1).forward(emitter, last - 1, rows, part, skip, out.activation)

@@ -60,13 +60,8 @@ def through_block(emitter, i: int, g: View, tape: Tape, hook: Hook | None) -> li
         segment.call("depthwise_grad_input", *arrays, *how, part="grad_input")
         _parameters(emitter, first, inner, a, tape, hook)
         if chosen is not None:
-            segment.call(
-                "gather_some",
-                chosen.matrix,
-                inner.matrix,
-                Columns(emitter.numbers[first], trained.channels),
-                a,
-            )
+            columns = Columns(emitter.numbers[first], trained.channels)
+            segment.call("gather_some", chosen.matrix, inner.matrix, columns, a)
         elif x is not None:
             codes = emitter.codes_read(first)
             arrays, how = (trained.weight, x.matrix, inner.matrix), (np.float32(codes.scale), codes.zero, a)
