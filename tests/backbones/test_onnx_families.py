@@ -135,16 +135,7 @@ def test_layers_and_blocks_of_a_residual_network_are_recognised(tmp_path):
         "block1.shortcut": ("block0.conv2", "block1.conv2"),
         "block2.conv2": ("block2.conv", "block1.shortcut"),
     }
-    assert [layer.activation for layer in layers] == [
-        "relu",
-        "relu",
-        "relu",
-        "relu",
-        None,
-        "relu",
-        "relu",
-        "relu",
-    ]
+    assert [layer.activation for layer in layers] == ["relu"] * 4 + [None] + ["relu"] * 3
     pool = network.nodes[1]
     assert (pool.op, pool.in_hw, pool.out_hw) == ("max-pool", (16, 16), (8, 8))
 

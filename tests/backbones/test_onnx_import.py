@@ -64,10 +64,7 @@ def test_embeddings_are_those_of_the_model(tmp_path, ending):
 
 
 class Windows(Kind):
-    name, suffixes = "window", (".rows",)
-
-    def decode(self, content, spec):
-        raise NotImplementedError
+    name, suffixes, decode = "window", (".rows",), None  # no file is read
 
 
 def six_channels(folder, shape=(1, 6, SIZE, 2)):

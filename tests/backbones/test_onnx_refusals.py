@@ -41,22 +41,6 @@ def poisoned(m: Maker) -> str:
     return x
 
 
-def branched(m: Maker) -> str:
-    x = stem(m)
-    return m.node("Add", m.relu6(m.conv(x, 8, 8)), m.conv(x, 8, 8))
-
-
-def shortcut_first(m: Maker) -> str:
-    x = stem(m)
-    short = m.conv(x, 8, 8)
-    return m.node("Add", m.conv(m.relu6(m.conv(x, 8, 8)), 8, 8), short)
-
-
-def shortcut_active(m: Maker) -> str:
-    x = stem(m)
-    return m.node("Add", m.conv(x, 8, 8), m.relu6(m.conv(x, 8, 8)))
-
-
 def excited(m: Maker, kernel=1, last=None) -> str:
     x = m.relu6(m.conv(stem(m), 8, 8))
     factors = m.conv(m.node("Relu", m.conv(m.node("GlobalAveragePool", x), 8, 4)), 4, 8, kernel=kernel)
@@ -64,21 +48,14 @@ def excited(m: Maker, kernel=1, last=None) -> str:
     return m.conv(m.node("Mul", x, factors), 8, 8)
 
 
-def pooled(m: Maker, x=None, **other) -> str:
+def pooled(m: Maker, **other) -> str:
     given = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4} | other
-    return m.node("MaxPool", x or m.node("Relu", m.conv("x", 3, 8, kernel=3)), **given)
+    return m.node("MaxPool", m.node("Relu", m.conv("x", 3, 8, kernel=3)), **given)
 
 
 def padded(m: Maker, channels=0, value=0.0) -> str:
     pads = m.constant(np.array([0, channels, 1, 1, 0, 0, 1, 1]))
     return m.node("Pad", stem(m), pads, m.constant(np.array(value, np.float32)))
-
-
-def overlapping(m: Maker) -> str:
-    a = stem(m)
-    b = m.relu6(m.conv(a, 8, 8))
-    c = m.node("Add", m.conv(b, 8, 8), a)
-    return m.node("Add", m.conv(c, 8, 8), b)
 
 
 def raw_and_normed(m: Maker) -> str:

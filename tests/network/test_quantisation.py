@@ -24,9 +24,8 @@ DEAD = {"mcunet-5fps": 59, "mbv2-w0.35": 1, "proxyless-w0.3": 31}
 
 def coded(name="blocks"):
     network = quantised(toy(name))
-    outputs = tuple(
-        Codes(6 / 255, -128) if layer.activation == "relu6" else Codes(0.05, 3) for layer in network.layers
-    )
+    by_activation = {"relu6": Codes(6 / 255, -128), None: Codes(0.05, 3)}
+    outputs = tuple(by_activation[layer.activation] for layer in network.layers)
     sums = tuple(Codes(0.07, -4) if layer.adds else None for layer in network.layers)
     return replace(network, quantisation=Quantisation(outputs, sums))
 

@@ -132,9 +132,8 @@ def test_below_the_cut_nothing_is_saved_and_nothing_is_differentiated(name):
     for cut in range(1, len(network.layers)):
         segment, *_ = backward_segment(network, (Update(cut, bias=True),))
         start = start_of_backward(segment)
-        lowest = (
-            cut - 2 if network.layers[cut].op == "excite" else cut - 1
-        )  # it needs what is squeezed before it
+        # What excites needs what is squeezed before it.
+        lowest = cut - 2 if network.layers[cut].op == "excite" else cut - 1
         below = {layer.name for layer in network.layers[:lowest]}
         for call in segment.calls[start:]:
             used = {a.buffer.name for a in call.args if isinstance(a, View)}

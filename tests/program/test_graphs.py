@@ -9,16 +9,7 @@ import pytest
 from cases import each
 from oracle import Oracle, gradients
 from toygraphs import GRAPHS
-from toynets import (
-    everything,
-    gradient_of,
-    images_of,
-    random_updates,
-    recipe,
-    relative,
-    selected,
-    trainer,
-)
+from toynets import everything, gradient_of, images_of, random_updates, recipe, relative, selected, trainer
 from toysegments import assert_forward_equals_oracle, assert_gradients_equal_oracle, backward_segment
 
 from tinytrain.base.errors import InputError
@@ -72,12 +63,9 @@ def test_a_layer_alone_costs_the_gradients_of_what_reads_it_wherever_it_lies(nam
 
     for i, layer in enumerate(network.layers):
         at = network.position(i)
-        passed = [
-            node.macs
-            for node, read in zip(network.graph, network.sources, strict=True)
-            if depends(read[0], at)
-        ]
-        assert image_macs(network, (Update(i, bias=True),)) == sum(passed)
+        rows = zip(network.graph, network.sources, strict=True)
+        passed = sum(node.macs for node, read in rows if depends(read[0], at))
+        assert image_macs(network, (Update(i, bias=True),)) == passed
         for update in (Update(i, bias=True), Update(i, tuple(range(layer.cout)))):
             segment, *_ = backward_segment(network, (update,))
             assert segment.backward_macs == image_macs(network, (update,))
@@ -119,23 +107,9 @@ def test_a_graph_survives_its_file_under_a_schema_that_older_versions_refuse(nam
 
 
 BAD = (
-    None,
-    True,
-    -1,
-    0,
-    7.5,
-    10**9,
-    "x",
-    "conv",
-    [],
-    [1],
-    [-1, 2],
-    [0, 0],
-    ["0.conv"],
-    [["slope"]],
-    [[1, 2]],
-    {},
-)
+    None, True, -1, 0, 7.5, 10**9, "x", "conv", [], [1], [-1, 2],
+    [0, 0], ["0.conv"], [["slope"]], [[1, 2]], {},
+)  # fmt: skip
 
 
 @each("name", ["fire", "speech"])

@@ -107,11 +107,8 @@ def test_gradients_of_all_outputs_equal_the_oracle_for_some_of_them_at_a_time(
 def test_a_gradient_that_goes_on_takes_inner_channels_of_a_block_at_a_time():
     """Of three layers whose biases are trained."""
     network, last = toy8("blocks"), len(toy8("blocks").layers)
-    triples = [
-        i
-        for i in range(2, last)
-        if [x.op for x in network.layers[i - 2 : i + 1]] == ["pointwise", "depthwise", "pointwise"]
-    ]
+    ops, block = [x.op for x in network.layers], ["pointwise", "depthwise", "pointwise"]
+    triples = [i for i in range(2, last) if ops[i - 2 : i + 1] == block]
     assert triples
     first = min(triples) - 2
     segment = backward8(network, tuple(Update(i, bias=True) for i in range(first, last)), 0, 1)[0]
@@ -132,13 +129,11 @@ def test_the_gradient_of_a_channel_is_shown_once_if_a_sum_reads_inside_of_a_bloc
     network = replace(network, quantisation=Quantisation((codes,) * 4, (None, None, None, codes)))
     seen = Counter()
     biases = tuple(Update(i, bias=True) for i in range(1, 4))
-    backward8(
-        network,
-        biases,
-        0,
-        1,
-        hook=lambda i, g, first: seen.update((i, first + k) for k in range(g.shape[-1])),
-    )
+
+    def hook(i, g, first):
+        seen.update((i, first + k) for k in range(g.shape[-1]))
+
+    backward8(network, biases, 0, 1, hook=hook)
     assert seen == dict.fromkeys(((i, k) for i in range(1, 4) for k in range(8)), 1)
 
 

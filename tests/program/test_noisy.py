@@ -46,15 +46,8 @@ def embedded(precision, network=NETWORK, delta=None):
 @each("policy", ["tinytrain", "last_layer", "tinytl"])
 def test_with_strength_0_all_bits_are_those_of_float32(policy):
     plain, exact = adapted("float32", policy), adapted("noisy:0:3", policy)
-    assert (
-        held(plain) == held(exact)
-        and plain.slices
-        and (plain.precision, exact.precision)
-        == (
-            "float32",
-            "noisy:0.0:3",
-        )
-    )
+    assert held(plain) == held(exact) and plain.slices
+    assert (plain.precision, exact.precision) == ("float32", "noisy:0.0:3")
     assert embedded(None, delta=plain).tobytes() == embedded(None, delta=exact).tobytes()
 
 

@@ -31,11 +31,8 @@ class Maker:
         inputs = [x, self.constant(weight.astype(np.float32))]
         if bias:
             inputs.append(self.constant(self.rng.normal(0, 0.1, cout).astype(np.float32)))
-        given = {
-            "pads": [(side - 1) // 2 for side in sides] * 2,
-            "strides": [stride] * 2,
-            "group": groups,
-        } | attributes
+        pads = [(side - 1) // 2 for side in sides] * 2
+        given = {"pads": pads, "strides": [stride] * 2, "group": groups} | attributes
         return self.node("Conv", *inputs, **{k: v for k, v in given.items() if v is not None})
 
     def norm(self, x, channels) -> str:
@@ -182,9 +179,8 @@ def narrow(seed: int = 0) -> tuple[Maker, str, int]:
     m = Maker(seed)
 
     def leaky(x: str) -> str:
-        return m.node(
-            "Max", m.node("LeakyRelu", x, alpha=0.2), m.constant(np.full((1,) * 4, -0.4, np.float32))
-        )
+        floor = m.constant(np.full((1,) * 4, -0.4, np.float32))
+        return m.node("Max", m.node("LeakyRelu", x, alpha=0.2), floor)
 
     x, channels = leaky(m.conv("x", 3, 6, kernel=3, pads=[0, 1, 0, 1])), 6
     for window in ([2, 2], [1, 2], [2, 2]):

@@ -31,13 +31,9 @@ def padded(layer, x):
 
 def taps(layer, wide):
     """(tap, inputs that it meets) for every tap of the filter; `wide` is padded."""
-    (down, across), (height, width) = layer.stride, layer.filter_hw
-    for tap in range(layer.kernel[0] * layer.kernel[1]):
-        dy, dx = divmod(tap, layer.kernel[1])
-        yield (
-            tap,
-            wide[:, dy : dy + (height - 1) * down + 1 : down, dx : dx + (width - 1) * across + 1 : across],
-        )
+    (down, across), (high, broad) = layer.stride, layer.filter_hw
+    for tap, (dy, dx) in enumerate(np.ndindex(layer.kernel)):
+        yield tap, wide[:, dy::down, dx::across][:, :high, :broad]
 
 
 def parts(layer):

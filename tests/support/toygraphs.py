@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-from toynets import _centred, rng
+from toynets import centred, drawn, rng
 
 from tinytrain.network.network import InputSpec, Network
 from tinytrain.network.node import Node
-from tinytrain.network.validation import check_network
 
 LEAKY = {"activation": "leaky-relu", "attributes": (("slope", 0.2), ("floor", -0.4))}
 RELU = {"activation": "relu"}
@@ -30,14 +29,7 @@ class Nodes:
         return self.made[-1].name
 
     def network(self, name: str, seed=0) -> Network:
-        r, layers = rng(name, seed), [node for node in self.made if node.is_layer]
-        weights = tuple(
-            (r.standard_normal((x.fan_in, x.cout)) * (3 / x.fan_in) ** 0.5).astype("f") for x in layers
-        )
-        biases = tuple((0.5 + 0.7 * r.standard_normal(x.cout)).astype("f") for x in layers)
-        made = Network(name, tuple(self.made), weights, (None,) * len(layers), biases, self.spec)
-        check_network(made)
-        return _centred(made)
+        return centred(drawn(name, tuple(self.made), rng(name, seed), self.spec))
 
 
 def fire(size=20, seed=0) -> Network:

@@ -127,22 +127,26 @@ def layers(rows, spec) -> tuple[Node, ...]:
 def toy(name="blocks", size=SIZE, seed=0, spec=None) -> Network:
     """A toy network, by name or by its rows, whose activations meet both ends of ReLU6."""
     spec = spec or InputSpec((size, size, 3))
-    r, made = (
-        rng(name, size, seed),
-        layers((ROWS | {"dense": DENSE})[name] if isinstance(name, str) else name, spec),
-    )
+    rows = (ROWS | {"dense": DENSE})[name] if isinstance(name, str) else name
+    r, made = rng(name, size, seed), layers(rows, spec)
     name = name if isinstance(name, str) else "rows"
-    parts = [x for x in made if x.is_layer]
+    network = drawn(name, made, r, spec)
+    return centred(network) if name in UNBOUNDED else network
+
+
+def drawn(name, nodes, r, spec) -> Network:
+    """A network of `nodes` with random weights and biases."""
+    layers = [node for node in nodes if node.is_layer]
     weights = tuple(
-        (r.standard_normal((x.fan_in, x.cout)) * (3 / x.fan_in) ** 0.5).astype("f") for x in parts
+        (r.standard_normal((x.fan_in, x.cout)) * (3 / x.fan_in) ** 0.5).astype("f") for x in layers
     )
-    biases = tuple((0.5 + 0.7 * r.standard_normal(x.cout)).astype("f") for x in parts)
-    network = Network(name, made, weights, (None,) * len(parts), biases, spec)
+    biases = tuple((0.5 + 0.7 * r.standard_normal(x.cout)).astype("f") for x in layers)
+    network = Network(name, nodes, weights, (None,) * len(layers), biases, spec)
     check_network(network)
-    return _centred(network) if name in UNBOUNDED else network
+    return network
 
 
-def _centred(network) -> Network:
+def centred(network) -> Network:
     """`network`, its last bias so that embeddings of random images point in all directions.
 
     Without an upper bound of its activations they would be nearly parallel, and gradients of cosines sums of
