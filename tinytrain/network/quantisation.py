@@ -68,7 +68,7 @@ MOST_INPUTS = 2**15  # of an output channel: with more, a sum may leave 32 bits
 RELU6_TOP = 6 * (1 + 1e-6)
 
 
-def node_obstacles(nodes) -> Iterator[str | None]:
+def obstacles_of(nodes) -> Iterator[str | None]:
     """Why int8 programs cannot run each of `nodes`, in order; None for those that they can run."""
     for index, (node, read) in enumerate(zip(nodes, sources_of(nodes), strict=True)):
         wrong = {
@@ -85,7 +85,7 @@ def node_obstacles(nodes) -> Iterator[str | None]:
 
 def nodes_obstacle(nodes) -> str | None:
     """The first of `nodes` that int8 programs cannot run, with the reason; None if they can run all."""
-    rows = zip(nodes, node_obstacles(nodes), strict=True)
+    rows = zip(nodes, obstacles_of(nodes), strict=True)
     return next((f"layer {node.name} {reason}" for node, reason in rows if reason), None)
 
 

@@ -15,7 +15,7 @@ from tinytrain.backbones.onnx.activations import activated
 from tinytrain.backbones.onnx.graph import Value, Walk
 from tinytrain.backbones.onnx.reading import Node, UnsupportedError
 from tinytrain.network.network import Network
-from tinytrain.network.quantisation import RELU6_TOP, Codes, Quantisation, node_obstacles
+from tinytrain.network.quantisation import RELU6_TOP, Codes, Quantisation, obstacles_of
 
 LOWEST = -128
 TYPES = {2: np.uint8, 3: np.int8}  # by their number in ONNX
@@ -148,7 +148,7 @@ def _noted(walk: Walk, node: Node, codes: Codes) -> Value:
 
 def int8_problems(walk: Walk, network: Network) -> Iterator[tuple[Node, str]]:
     """Why the convolutions of a quantised graph are no int8 `network`: node and reason."""
-    for k, obstacle in enumerate(node_obstacles(network.nodes)):
+    for k, obstacle in enumerate(obstacles_of(network.nodes)):
         part, node = walk.parts[k], walk.made_by[k]
         if obstacle:
             yield node, f"it {obstacle}, which does not run in int8"
