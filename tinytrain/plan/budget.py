@@ -19,12 +19,11 @@ class Budget:
 
     `memory`: bytes of the arena, at its peak. `macs`: backward multiply-accumulates per pseudo-query
     as a share of the full backward pass (2 x forward MACs). `macs_mode`: "mean" limits the mean over
-    a step's pseudo-queries, "sample" the dearest single image. `precision`: the backend in
-    which everything is computed, such as float32 or int8; "auto" leaves it to the planner, which refuses
-    unknown ones. `seconds`: the time that an adaptation may take on this machine, from decoded images to the
-    verdict; None for as long as the rest takes. With a time, MACs are at most `macs` and often fewer. `macs`
-    is by default 0.15, and 0.3 with a time. Raises UsageError for what is no number of bytes, no share or no
-    time.
+    a step's pseudo-queries, "sample" the dearest single image. `precision`: the backend in which everything
+    is computed, such as float32 or int8; "auto" leaves it to the planner, which refuses unknown ones.
+    `seconds`: the time that an adaptation may take on this machine, from decoded images to the verdict; None
+    for as long as the rest takes. With a time, MACs are at most `macs` and often fewer. `macs` is by default
+    0.15, and 0.3 with a time. Raises UsageError for what is no number of bytes, no share or no time.
     """
 
     memory: int = 1_000_000

@@ -147,10 +147,8 @@ class TfliteWriter:
         return self._operator("PAD", inputs, shape)
 
     def join(self, values: list[int]) -> int:
-        (height, width, _), channels = self._shapes[values[0]], sum(self._shapes[x][2] for x in values)
-        return self._operator(
-            "CONCATENATION", values, (height, width, channels), self._made("ConcatenationOptions", axis=3)
-        )
+        shape = *self._shapes[values[0]][:2], sum(self._shapes[x][2] for x in values)
+        return self._operator("CONCATENATION", values, shape, self._made("ConcatenationOptions", axis=3))
 
     def _same_name(self, x: int, node: Node) -> int:
         return self._operator(node.activation.upper().replace("-", "_"), [x], self._shapes[x])

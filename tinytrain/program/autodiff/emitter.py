@@ -24,9 +24,8 @@ ROW_TILE_BYTES = 56_000
 class Emitter:
     """Emits passes of `network` in float32 for the `segment.n` images of a segment.
 
-    `int8_emitter` has the one for int8. `row_tile` is the size of row
-    tiles in bytes. Only passes that may take more bytes name one. They also take the fast paths, which need
-    more memory.
+    `int8_emitter` has the one for int8. `row_tile` is the size of row tiles in bytes. Only passes that may
+    take more bytes name one. They also take the fast paths, which need more memory.
 
     `nodes` are those of `Network.graph`, which i counts; `sources` and `numbers` are as there.
     """
@@ -146,8 +145,7 @@ class Emitter:
         follows, hooked = self.nodes[i].activation, self.numbers[i] in tape.hooked
         forward, is_reached = self.op(i).forward, i in self.reached(tape)
         y = self.output(i)
-        plain = y
-        keeps = keeps_of(follows)
+        plain, keeps = y, keeps_of(follows)
         if (keeps == INPUT and (hooked or is_reached)) or (keeps == OUTPUT and hooked):
             plain = self.output(i, " before activation")
             forward(self, i, plain, x, added, None)
