@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from cases import each
 from kernelarrays import normal
-from kernelcases import SMOOTH
+from mapcases import SMOOTH
 from toynets import rng
 
 from tinytrain import kernels

@@ -8,7 +8,10 @@ from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Changes, Delta
 from tinytrain.episode.episode import Images
 from tinytrain.heads import cosine
+from tinytrain.network.committee import Committee
 from tinytrain.runtime.predict import Predictor
+
+CLOSE = 1e-5  # of probabilities
 
 
 def colourful(shape, count: int) -> np.ndarray:
@@ -46,3 +49,13 @@ def largest_difference(answers, network, delta, images: np.ndarray) -> float:
     expected = Predictor(network, delta).probabilities(given_as(images))
     assert len(set(expected.argmax(axis=1))) > 1 and expected.std() > 0.1, "not one answer to everything"
     return float(np.abs(answers(network, delta, images) - expected).max())
+
+
+def pair_of(*networks) -> Committee:
+    """A committee whose members normalise pixels differently."""
+    return Committee(
+        tuple(
+            replace(network, name=f"member {k}", input=replace(network.input, mean=60.0 * k, scale=1 / 99))
+            for k, network in enumerate(networks)
+        )
+    )
