@@ -202,26 +202,6 @@ class Walk:
         self.refuse_large()
         return Value(len(self.parts) - 1, stage, part.channels, part.out_hw)
 
-    def fit_padding(
-        self, wanted: tuple[int, int], size, stride, pads: list[int], hw: tuple[int, int]
-    ) -> None:
-        """Note how the image must lie so that a window of `size` and `stride` lies as if padded by `wanted`.
-
-        These are for rows and columns, `pads` (top, left, bottom, right). Raises UnsupportedError if there is
-        no way.
-        """
-        fits, shapes = {False, True}, zip(hw, wanted, size, stride, pads[:2], pads[2:], strict=True)
-        for side, zeros, long, step, before, after in shapes:
-            count = (side + 2 * zeros - long) // step + 1
-            reached = (count - 1) * step + long - side - before  # zeros that are read behind the image
-            fits &= {turned for turned, found in ((False, before), (True, reached)) if found == zeros}
-            if (side + before + after - long) // step + 1 != count:
-                fits = set()
-        if not fits:
-            around = wanted[0] if wanted[0] == wanted[1] else list(wanted)
-            raise UnsupportedError(f"padding {pads}, not {around} on every side")
-        self.turn(fits, pads)
-
     def turn(self, fits: set[bool], pads: list[int]) -> None:
         """The image lies upright (False) or turned (True), as `fits` says, for a node with `pads`."""
         if not fits & self.turned:

@@ -26,22 +26,21 @@ def fitted(walk: Walk, kernel, stride, pads: list[int], hw, lacks_end: bool, oth
     the image lies upright. Raises UnsupportedError.
     """
     usual = tuple((size - 1) // 2 for size in kernel)
-    out, same = [], []
-    for k, (side, size, step) in enumerate(zip(hw, kernel, stride, strict=True)):
+    out, fits = [], {False, True}  # fits: whether the image is turned, if the padding is then the usual one
+    for k, (side, size, step, pad) in enumerate(zip(hw, kernel, stride, usual, strict=True)):
         before, room = pads[k], side + pads[k] + pads[k + 2] - size
         count = -(-room // step) if lacks_end else room // step
         # A window that lies behind the map and the padding before it is none.
         out.append(min(count, (side + before - 1) // step) + 1)
-        same.append((side + 2 * usual[k] - size) // step + 1)
+        behind = (out[k] - 1) * step + size - side - before  # zeros that are read there
+        same = out[k] - 1 == room // step == (side + 2 * pad - size) // step
+        fits &= {turned for turned, found in ((False, before), (True, behind)) if same and found == pad}
     if min(out) < 1:
         raise UnsupportedError(f"its window of {kernel[0]} x {kernel[1]} does not fit into {hw[0]} x {hw[1]}")
-    try:
-        if same != out:
-            raise UnsupportedError(f"padding {pads}, not {usual[0]} on every side")
-        walk.fit_padding(usual, kernel, stride, pads, hw)
-    except UnsupportedError:
-        if not other:
-            raise
+    if other and not fits & walk.turned:
         walk.turn({False}, pads)
         return (pads[0], pads[1]), tuple(out)
+    if not fits:
+        raise UnsupportedError(f"padding {pads}, not {usual[0]} on every side")
+    walk.turn(fits, pads)
     return None, tuple(out)
