@@ -75,6 +75,18 @@ def six_channels(folder, shape=(1, 6, SIZE, 2)):
     return model, save(model, folder)
 
 
+def test_an_image_of_one_channel_may_be_reshaped_to_have_it_in_front_but_to_no_other_size(tmp_path):
+    for target in ([-1, 1, 8, 12], [-1, 1, 12, 8]):
+        m = Maker()
+        y = m.conv(m.node("Reshape", "x", m.constant(np.array(target))), 1, 4, kernel=3)
+        path = save(m.model(m.node("GlobalAveragePool", y), (1, 8, 12, 1)), tmp_path)
+        if target[2:] == [8, 12]:
+            assert import_onnx(path).network.input.shape == (8, 12, 1)
+            continue
+        with pytest.raises(InputError, match=r"Reshape .* it follows the image, not the pooling at the end"):
+            import_onnx(path)
+
+
 @each("shape", [(1, 6, SIZE, 2), (1, "c", "h", "w")])
 def test_a_model_for_another_kind_of_input_has_any_number_of_channels(shape, tmp_path, monkeypatch):
     monkeypatch.setitem(KINDS, "window", Windows())

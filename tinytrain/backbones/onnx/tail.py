@@ -56,8 +56,10 @@ def tail(walk: Walk, node: Node) -> Value:
     """A node after the pooling: it rearranges the embedding or belongs to the classifier."""
     stages = [walk.value(node, k).stage for k, name in enumerate(node.inputs) if name not in walk.constants]
     value = walk.values.get(node.inputs[0]) if node.inputs else None
-    if stages[:1] == ["picture"] and node.op == "Reshape" and value.channels == 1:
-        return walk.shared(node, replace(value, axes="nchw"))  # the one channel lies in front or behind
+    if stages == ["picture"] and node.op == "Reshape" and value.channels == 1:
+        target = walk.constants.get(node.inputs[-1], np.empty(0))
+        if target.ravel().tolist()[1:] == [1, *value.hw]:
+            return walk.shared(node, replace(value, axes="nchw"))  # the one channel lies in front now
     if value and value.stage in READ[1:] and value.hw == (1, 1) and node.op in SHAPED[:3]:
         walk.pooled = node.outputs[0]  # the mean of one position is that position
         return replace(value, stage="pooled")
