@@ -59,6 +59,14 @@ def test_a_folder_in_which_no_recording_can_be_read_is_refused_by_what_is_wrong_
         tinytrain.check(None, tmp_path)
 
 
+def test_training_goes_on_in_the_network_of_the_delta_whatever_suits_the_files(made, tmp_path):
+    first, then = tmp_path / "first.safetensors", tmp_path / "then.safetensors"
+    words = "adapt", made.root / "shakes", "--policy", "none", "--force"
+    assert tt(*words, "--backbone", "motion-3-50hz-esn", "--out", first) == 0
+    assert tt(*words, "--start", first, "--out", then) == 0
+    assert load_delta(then).backbone_name == "motion-3-50hz-esn"
+
+
 def test_a_folder_of_recordings_is_watched_and_corrections_are_learnt(made, tmp_path, capsys):
     came, labels = tmp_path / "came", tmp_path / "labels.csv"
     came.mkdir()
