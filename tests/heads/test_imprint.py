@@ -7,7 +7,7 @@ from headdata import embeddings, fitted
 
 from tinytrain import kernels
 from tinytrain.heads.cosine import IMPRINT as METHOD
-from tinytrain.heads.linear import MOST
+from tinytrain.heads.moments import MOST
 
 WAY, SIZE = 5, 30
 

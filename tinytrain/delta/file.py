@@ -28,7 +28,7 @@ from tinytrain.base.files import write_bytes
 from tinytrain.base.safetensors import encode, parse_json, read_file
 from tinytrain.delta.delta import Changes, Delta, Slice, damaged
 from tinytrain.delta.kept_features import REPLAY_NAMES, read_replay, replay_tensors
-from tinytrain.heads.head import Head, HeadBuffer, HeadMethod
+from tinytrain.heads.head import Head, HeadMethod
 from tinytrain.heads.out_of_distribution import Limit
 from tinytrain.heads.registry import HEADS
 from tinytrain.network.codes_json import parsed_codes, written_codes
@@ -162,7 +162,10 @@ def decode_delta(
     current = method.current({name.removeprefix("head."): a for name, a in own.items()})
     tensors = {name: a for name, a in tensors.items() if name not in own}
     tensors |= {f"head.{name}": a for name, a in current.items()}
-    declared = _declared(method, tensors, len(classes))
+    # The tensors themselves say how long an embedding is, and which form the head has.
+    sizing = current.get(method.sized_by)
+    size = sizing.shape[-1] if sizing is not None and sizing.ndim > 1 else 0
+    declared = method.tensors_like(len(classes), size, current)
     needed = {f"head.{b.name}" for b in declared}
     if missing := sorted(needed - tensors.keys()):
         raise damaged(f"{source}: tensor {missing[0]} is missing")
@@ -319,13 +322,6 @@ def _finite_json(value) -> bool:
     if isinstance(value, list):
         return all(_finite_json(v) for v in value)
     return not isinstance(value, float) or math.isfinite(value)
-
-
-def _declared(method: HeadMethod, tensors: dict, way: int) -> tuple[HeadBuffer, ...]:
-    """What a head of `method` stores: its tensors themselves say how long an embedding is, and which form."""
-    own = {name.removeprefix("head."): a for name, a in tensors.items() if name.startswith("head.")}
-    sizing = own.get(method.sized_by)
-    return method.tensors_like(way, sizing.shape[-1] if sizing is not None and sizing.ndim > 1 else 0, own)
 
 
 def _head(method: HeadMethod, facts: dict, tensors: dict, declared: tuple, source: str) -> Head:

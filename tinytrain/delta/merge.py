@@ -7,9 +7,11 @@ images if all deltas trained the same channels of the same layers; otherwise tho
 images are kept. An average of averages is one only up to rounding.
 """
 
+import functools
 import hashlib
 import itertools
 import math
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -19,17 +21,13 @@ import numpy as np
 from tinytrain.base.class_names import MAX_CLASSES, wrong_class_names
 from tinytrain.base.errors import InputError, UsageError, one_line
 from tinytrain.delta.delta import Changes, Delta, Slice
+from tinytrain.delta.file import MAX_VIEWS
 from tinytrain.heads.by_means import calibrated_by_means, warmth_of
 from tinytrain.heads.moments import MOST, UNIT, Moments
 from tinytrain.heads.scatter_head import ScatterHead, ScatterMethod
 from tinytrain.network.codes_json import written_codes
 
-MAX_VIEWS = 1000
-SOURCE = {
-    "sums",
-    "images",
-    "warmth",
-}  # of a source: the digest of its sums, how many images, and how sure it was
+SOURCE = {"sums", "images", "warmth"}  # the digest of its sums, how many images, and how sure it was
 # What became of trained layers:
 UNTRAINED, SAME, AVERAGED, KEPT = "untrained", "same", "averaged", "kept"
 # Kinds of conflicts:
@@ -62,13 +60,16 @@ class Merged:
 
 
 class _Input(NamedTuple):
-    """A delta that is merged: its `name`, `moments`, what they were made of, and the images behind them."""
+    """A delta that is merged: its `name`, its `moments`, and what they were made of, by digest."""
 
     name: str
     delta: Delta
     moments: Moments
     sources: dict[str, dict]
-    images: int
+
+    @property
+    def images(self) -> int:
+        return _images(self.sources.values())
 
     def named(self) -> dict[str, bytes]:
         """The sums of each class."""
@@ -96,9 +97,7 @@ def merge(kernels, deltas: Sequence[Delta], names: Sequence[str]) -> Merged:
         one.moments.at([classes.index(name) for name in one.delta.class_names], len(classes))
         for one in inputs
     ]
-    total = placed[0]
-    for moments in placed[1:]:
-        total = total + moments
+    total = functools.reduce(operator.add, placed)
     sources = dict(sorted(item for one in inputs for item in one.sources.items()))
     head = _head(kernels, inputs[0].delta.head.method, total, sources.values())
     # In an order of their own: floats are added.
@@ -149,10 +148,13 @@ def _input(name: str, delta: Delta) -> _Input:
     digest = digest_of(moments)
     sources, sums = _sources(delta.report.get("merged"))
     if not sources or sums != digest:  # it is no merged one, or has learnt or forgotten since
-        known = sum(row["images"] for row in sources.values())
-        images = max(1, round(head.total / head.views) - known)
+        images = max(1, round(head.total / head.views) - _images(sources.values()))
         sources[digest] = {"sums": digest, "images": images, "warmth": warmth_of(head)}
-    return _Input(name, delta, moments, sources, sum(row["images"] for row in sources.values()))
+    return _Input(name, delta, moments, sources)
+
+
+def _images(sources: Iterable[dict]) -> int:
+    return sum(row["images"] for row in sources)
 
 
 def _sources(merged) -> tuple[dict[str, dict], str | None]:
@@ -212,7 +214,7 @@ def _once(inputs: list[_Input]) -> tuple[list[_Input], list[_Input]]:
 
 def _head(kernels, method: ScatterMethod, moments: Moments, sources: Iterable[dict]) -> ScatterHead:
     """The head of all embeddings: as sure as those of the `sources` are on average."""
-    images = sum(row["images"] for row in sources)
+    images = _images(sources)
     views = min(MAX_VIEWS, max(1, round(int(moments.counts.sum()) / images)))
     head, warmth = method.of_moments(kernels, moments, views=views), None
     if all(row["warmth"] is not None for row in sources):

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tinytrain.heads.head import HeadMethod, Support, unit
-from tinytrain.heads.linear import MOST, LinearHead, calibrated, class_means, linear_buffers, uncalibrated
+from tinytrain.heads.linear import LinearHead, calibrated, class_means, linear_buffers, uncalibrated
+from tinytrain.heads.moments import MOST
 from tinytrain.kernels.rows import dot, multiply_rows
 
 
@@ -23,7 +24,7 @@ class CosineHead(LinearHead):
         sums = self.means[changed] * self.counts[changed, None].astype(np.float64)
         np.add.at(sums, places, embeddings)
         counts = self.counts[changed] + np.bincount(places, minlength=len(changed))
-        self.counts[changed] = np.minimum(counts, MOST)
+        self.counts[changed] = np.minimum(counts, MOST)  # a later image weighs as much as one of so many
         self.means[changed] = sums / counts[:, None]
         rows = self.means[changed]
         kernels.normalize_rows(rows)

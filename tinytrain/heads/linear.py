@@ -26,8 +26,6 @@ from tinytrain.heads.head import (
 from tinytrain.heads.out_of_distribution import limit_finder
 from tinytrain.kernels.rows import divide_rows, dots
 
-MOST = 2**31 - 1  # largest count of a class; a later image weighs as much as one of so many
-
 
 def linear_buffers(way: int, size: int, means: str = UPDATING) -> tuple[HeadBuffer, ...]:
     """Those of every linear head; `means` is the lifetime of class means."""

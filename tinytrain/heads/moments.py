@@ -29,10 +29,15 @@ def on_grid(x: np.ndarray) -> np.ndarray:
     return np.trunc(x * UNIT + np.copysign(x.dtype.type(0.5), x)) / UNIT
 
 
+def in_units(rows: np.ndarray) -> np.ndarray:
+    """Values in units of 2^-20, int64."""
+    return (on_grid(rows.astype(float)) * UNIT).astype(np.int64)
+
+
 def products_of(rows: np.ndarray) -> np.ndarray:
     """The sum of the products of `rows` (n, d), (d * (d + 1) / 2,) int64, as `add_products` of kernels."""
     found = np.zeros((rows.shape[1],) * 2, np.int64)
-    for row in (on_grid(rows.astype(float)) * UNIT).astype(np.int64):
+    for row in in_units(rows):
         found += (row[:, None] * row + UNIT // 2) >> BITS
     return found[np.tril_indices(len(found))]
 
@@ -40,7 +45,7 @@ def products_of(rows: np.ndarray) -> np.ndarray:
 def sums_of(rows: np.ndarray, labels: np.ndarray, way: int) -> np.ndarray:
     """Those of `rows` (n, d) by class, (way, d) int64."""
     found = np.zeros((way, rows.shape[1]), np.int64)
-    np.add.at(found, labels, (on_grid(rows.astype(float)) * UNIT).astype(np.int64))
+    np.add.at(found, labels, in_units(rows))
     return found
 
 

@@ -61,30 +61,32 @@ class ScatterHead(LinearHead):
         rows = np.ascontiguousarray(embeddings, self.weights.dtype)
         kernels.add_products(self.products, rows)
         kernels.add_rounded(self.sums, rows, labels.astype(np.int32))
-        means = np.zeros_like(self.weights)
-        write_means(self.sums, self.counts, means)
+        self.follow_sums(kernels)
+
+    def follow_sums(self, kernels) -> None:
+        """Write weights and offsets by `sums` and `products`."""
         scatter = np.empty(self.products.shape, self.weights.dtype)
-        self.method.follow(kernels, self, means, scatter, self.images)
+        self.method.follow(kernels, self, self.means, scatter, self.images)
 
     @property
     def means(self) -> np.ndarray | None:
         """Those of the classes, (way, d); None if the head only answers."""
-        if self.sums is None and self.embeddings is None:
+        if (sums := self._sums) is None:
             return None
-        found, way = np.zeros_like(self.weights), len(self.counts)
-        sums = self.sums if self.embeddings is None else sums_of(self.embeddings, self.labels, way)
+        found = np.zeros_like(self.weights)
         write_means(sums, self.counts, found)
         return found
 
     @property
+    def _sums(self) -> np.ndarray | None:
+        few = self.embeddings is not None
+        return sums_of(self.embeddings, self.labels, len(self.counts)) if few else self.sums
+
+    @property
     def moments(self) -> Moments:
         """The moments of all embeddings so far."""
-        counts = self.counts.astype(np.int64)
-        if self.embeddings is None:
-            return Moments(counts, self.sums.astype(np.int64), self.products.astype(np.int64))
-        return Moments(
-            counts, sums_of(self.embeddings, self.labels, len(counts)), products_of(self.embeddings)
-        )
+        products = self.products if self.embeddings is None else products_of(self.embeddings)
+        return Moments(*(a.astype(np.int64) for a in (self.counts, self._sums, products)))
 
     @property
     def total(self) -> int:
@@ -210,10 +212,7 @@ class ScatterMethod(HeadMethod):
         fields = {b.name: b.allocate() for b in self.sum_form(way, size, total) if b.lifetime != FITTING}
         head = self.head(self, **fields, **facts)
         head.counts[:], head.sums[:], head.products[:] = moments.counts, moments.sums, moments.products
-        means = np.zeros_like(head.weights)
-        write_means(head.sums, head.counts, means)
-        scatter = np.empty(head.products.shape, np.float32)
-        self.follow(kernels, head, means, scatter, head.images)
+        head.follow_sums(kernels)
         return head
 
     def current(self, found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
