@@ -68,9 +68,9 @@ def merge(
     bytes in any order and grouping. Classes are matched by name. Trained layers are averaged by numbers of
     images if all trained the same ones, otherwise those of the delta with most images are kept. `check` and
     `class_names` are images as in `add_classes`, on which the result and each of `deltas` is tried; `network`
-    is as in `Predictor`. `names` of the deltas are for messages. Raises InputError for
-    other networks, UsageError for a head without sums, AdaptationRefusedError ``left-out`` if the best of
-    `deltas` is better than all of them together beyond chance.
+    is as in `Predictor`. `names` of the deltas are for messages. Raises InputError for other networks,
+    UsageError for a head without sums, AdaptationRefusedError ``left-out`` if the best of `deltas` is better
+    than all of them together beyond chance.
     """
     if len(deltas) < 2:
         raise UsageError("usage", f"of two or more deltas to merge {len(deltas)} is given; give more")
