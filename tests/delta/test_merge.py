@@ -15,6 +15,7 @@ from tinytrain.delta.classes import forget, rename
 from tinytrain.delta.delta import Delta, Slice
 from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.delta.merge import AVERAGED, KEPT, SAME, SAME_IMAGES, SAME_NAME, UNTRAINED, merge
+from tinytrain.heads.by_means import warmth_of
 from tinytrain.heads.head import UNKNOWN
 from tinytrain.heads.registry import HEADS
 from tinytrain.network.replay import Replay
@@ -77,6 +78,7 @@ def test_five_devices_with_two_classes_each_make_the_head_of_all_images_byte_for
 
 @each("seed", range(4))
 def test_no_order_and_no_grouping_changes_a_byte_of_the_file(clients, seed):
+    clients = [replace(delta, backbone_name=f"name {k}") for k, delta in enumerate(clients)]
     whole = encode_delta(merged(*clients).delta)
     order = np.random.default_rng(seed).permutation(len(clients))
     shuffled = [clients[k] for k in order]
@@ -104,6 +106,12 @@ def test_the_result_is_as_sure_as_its_parts_and_refuses_strangers():
     refused = [found.verdict(e).state == UNKNOWN for e in strangers]
     own = [found.verdict(e).state == UNKNOWN for e in X]
     assert np.mean(refused) > 0.9 and np.mean(own) < 0.1
+
+
+def test_how_sure_a_head_is_does_not_depend_on_what_all_logits_have_in_common():
+    head = delta_of(np.arange(len(X)), "lda").head
+    raised = replace(head, offsets=head.offsets + np.float32(5))
+    assert warmth_of(raised) == pytest.approx(warmth_of(head), rel=1e-4)
 
 
 def test_views_of_an_image_count_as_the_image():
@@ -156,6 +164,8 @@ def test_the_same_images_in_two_deltas_are_named_where_they_can_be_seen():
     one, other = delta_of(having((0, 1), slice(8))), delta_of(having((0, 1), slice(5, 13)))
     (conflict,) = merged(one, other).conflicts
     assert conflict.kind == SAME_IMAGES and conflict.text.startswith("3 images are in delta 0 and in delta 1")
+    two_views = replace(one, head=replace(one.head, views=2))
+    assert merged(two_views, other).conflicts[0].text.startswith("2 images are in"), "three of their views"
     assert merged(one, delta_of(having((0, 1), slice(8, 16)))).conflicts == ()
 
 
@@ -182,6 +192,17 @@ def test_layers_are_averaged_by_images_where_all_trained_the_same_channels():
     assert found.delta.slices[0].values == pytest.approx((30 * 1 + 60 * 2 - 10 * 3) / 100)
     for order in itertools.permutations(deltas):
         assert encode_delta(merged(*order).delta) == encode_delta(found.delta)
+    large = np.float32(2**60)  # beside which floats lose a 1, unless they are added in one order
+    equal = [
+        replace(delta_of(having((k, k + 1, k + 2))), slices=(layer(np.full((9, 2), v, "f")),))
+        for k, v in zip((0, 3, 6), (large, 1, -large), strict=True)
+    ]
+    assert len({encode_delta(merged(*order).delta) for order in itertools.permutations(equal)}) == 1
+    whole = [
+        replace(d, slices=(layer(np.full((9, 2), v, np.int8)),))
+        for d, v in zip(equal, (1, 2, 2), strict=True)
+    ]
+    assert (merged(*whole).delta.slices[0].values == np.full((9, 2), 2, np.int8)).all(), "the nearest step"
     same = merged(*(replace(delta, slices=(layer(values[0]),)) for delta in deltas))
     assert same.layers == SAME and same.delta.slices[0].values.tobytes() == values[0].tobytes()
     assert merged(*(replace(delta, slices=()) for delta in deltas)).layers == UNTRAINED

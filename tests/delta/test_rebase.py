@@ -58,6 +58,15 @@ def test_training_goes_on_where_it_ended(start):
     assert answers.tolist() == report.answers.after.tolist()
 
 
+def test_modules_that_were_added_go_on_as_well():
+    options = {"force": True, "train": True}
+    first = tinytrain.adapt(NETWORK, toy_episode(), BUDGET, "tinytl", **options).delta
+    assert any(s.layer >= len(NETWORK.layers) for s in first.slices)
+    report = tinytrain.adapt(NETWORK, toy_episode(seed=1), BUDGET, "tinytl", start=first, **options)
+    found = tinytrain.Predictor(NETWORK, report.delta).probabilities(report.episode.query)
+    assert found.argmax(axis=1).tolist() == report.answers.after.tolist()
+
+
 def test_a_head_alone_is_for_the_layers_that_it_began_at(start):
     report = tinytrain.adapt(NETWORK, toy_episode(seed=1), BUDGET, "none+lda", force=True, start=start)
     assert [s.values.tobytes() for s in report.delta.slices] == [s.values.tobytes() for s in start.slices]
