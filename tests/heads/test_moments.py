@@ -1,5 +1,7 @@
 """Sums of embeddings in whole numbers: exact, in any order and grouping; heads that follow from them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cases import each
@@ -202,3 +204,12 @@ def test_rounded_embeddings_stay_as_they_are():
     for kind in SUMS:  # after they were deviations from means
         head = fitted(HEADS[kind], x[:10], labels)
         assert head.embeddings.tobytes() == x[:10].tobytes() and head.labels.tolist() == labels.tolist()
+
+
+def test_embeddings_of_a_file_that_are_too_long_or_of_other_classes_are_refused():
+    x, labels = embeddings(10)[0].astype(np.float32), np.arange(10, dtype=np.int32) % 3
+    head = fitted(HEADS["lda"], x, labels)
+    assert head.problem() is None
+    assert "head.embeddings must" in replace(head, embeddings=head.embeddings * 8).problem()
+    for wrong in (labels - 1, labels + 1, np.minimum(labels, 1)):
+        assert "head.labels must" in replace(head, labels=wrong).problem()

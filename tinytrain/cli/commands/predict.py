@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import chain
 
 from tinytrain.base.answer import with_old_keys
@@ -126,22 +127,13 @@ def _images(arguments, skipped: list, kind) -> Iterable[inputs.Input]:
 
 def _readable(images: Iterable[inputs.Input]) -> tuple[bool, Iterable[inputs.Input]]:
     """Whether one of the images can be read, and all of them again. Stops at the first that can."""
-    if isinstance(images, list):
-        return any(map(_can_be_read, images)), images
-    images, seen = iter(images), []
-    for image in images:
+    rest, seen = iter(images), []
+    for image in rest:
         seen.append(image)
-        if _can_be_read(image):
-            return True, chain(seen, images)
+        with suppress(InputError):
+            image.check()
+            return True, images if isinstance(images, list) else chain(seen, rest)
     return False, seen
-
-
-def _can_be_read(image: inputs.Input) -> bool:
-    try:
-        image.check()
-    except InputError:
-        return False
-    return True
 
 
 def _row(predictor, image: inputs.Input, reject: float | None) -> dict:
