@@ -6,7 +6,7 @@ a detector says that the stream has changed, what was learnt from images before 
 
 import numpy as np
 
-from tinytrain.heads.head import DELTA_TAKES, FIT_TAKES, Head, HeadMethod, Support
+from tinytrain.heads.head import FIT_TAKES, FITTING, Head, HeadMethod, Support
 from tinytrain.heads.repeats import copies_among
 
 
@@ -52,4 +52,4 @@ def fitted(method: HeadMethod, kernels, embeddings: np.ndarray, labels: np.ndarr
         yield unit, labels
 
     head = method.fit(kernels, those(FIT_TAKES), Support(batches, batches, images))
-    return head.for_delta(those(DELTA_TAKES))
+    return head.for_delta(those((FITTING,)))

@@ -21,11 +21,9 @@ from tinytrain.heads.out_of_distribution import UNSURE, Limit
 FITTING = "fitting"  # while the head is fitted, and until `for_delta` has read it
 ANSWERING = "answering"  # from then on: logits are computed from it
 UPDATING = "updating"  # as long, if the head is kept: updates need it, answers do not
-STORED = "stored"  # from when `for_delta` writes it
 OUTSIDE = "outside"  # as ANSWERING, but few bytes per class, which `fit` allocates outside the arena
-LIFETIMES = (FITTING, ANSWERING, UPDATING, STORED, OUTSIDE)
+LIFETIMES = (FITTING, ANSWERING, UPDATING, OUTSIDE)
 FIT_TAKES = (FITTING, ANSWERING, UPDATING)  # the buffers that `HeadMethod.fit` is given
-DELTA_TAKES = (FITTING, STORED)  # and those that `Head.for_delta` is given, without the class counts
 
 # What a verdict may say of an embedding:
 IDENTIFIED = "identified"  # an image of the class that is named, as far as the support says
@@ -271,7 +269,7 @@ class Head(ABC):
         return replace(self, **{b.name: None for b in buffers if b.lifetime == UPDATING})
 
     def for_delta(self, arrays: dict[str, np.ndarray]) -> "Head":
-        """The head as a delta stores it. `arrays` has the buffers of DELTA_TAKES by name."""
+        """The head as a delta stores it. `arrays` has the buffers of FITTING by name, no counts."""
         return self
 
 

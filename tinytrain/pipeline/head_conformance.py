@@ -27,8 +27,8 @@ from tinytrain.base.safetensors import decode
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.heads.head import (
-    DELTA_TAKES,
     FIT_TAKES,
+    FITTING,
     IDENTIFIED,
     LIFETIMES,
     OUTSIDE,
@@ -114,7 +114,7 @@ def fitted(method: HeadMethod, kernels, task: Task, byte: int = 0xFF) -> Head:
 
     head = method.fit(kernels, those(FIT_TAKES), task.support(f"head {method.name}"))
     _demand(isinstance(head, method.head), method, f"is fitted as {type(head).__name__}")
-    head = head.for_delta(those(DELTA_TAKES))
+    head = head.for_delta(those((FITTING,)))
     _check_tensors(method, head, task.way, "when fitted", len(task.labels))
     for b in method.tensors(task.way, head.embedding_size, len(task.labels)):
         inside = b.lifetime == OUTSIDE or np.shares_memory(head.tensors()[b.name], arrays[b.name])

@@ -6,7 +6,7 @@ Buffers with disjoint lifetimes may share memory.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tinytrain.heads.head import ANSWERING, FITTING, STORED, UPDATING, HeadMethod
+from tinytrain.heads.head import ANSWERING, FITTING, UPDATING, HeadMethod
 from tinytrain.heads.leave_one_out import COLUMNS as LEFT_OUT_COLUMNS
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.plan.costs import n_unlabelled
@@ -116,7 +116,7 @@ def _head_buffers(table: BufferTable, job: Job) -> None:
             name = head_buffer(b, head, tick, kept)
             if b.lifetime in lifetimes and name not in table.buffers:
                 last = PREDICT if not passes(b, kept) else RESULT if kept else tick
-                table.add(name, b.shape, RESULT if b.lifetime == STORED else tick, last, b.dtype, Role.HEAD)
+                table.add(name, b.shape, tick, last, b.dtype, Role.HEAD)
 
     if task.n_query:
         table.add("answers", (3, task.n_query), RESULT, PREDICT, "int32")
@@ -128,7 +128,6 @@ def _head_buffers(table: BufferTable, job: Job) -> None:
         add(method, "head result", result, ANSWERING)
     if method is BASELINE:
         return
-    add(method, "head result", result, STORED)
     if trains and own_before(recipe, task):
         add(method, "head before", BEFORE, ANSWERING)
         add(method, "head before", BEFORE, FITTING, UPDATING)

@@ -138,8 +138,8 @@ class _Stages:
             elif isinstance(node, FitHead):
                 self._head(node)
             elif isinstance(node, KeepHead):
-                for name, buffer in node.arrays.items():
-                    (self._write if name in node.stored else self._read)(buffer)
+                for buffer in node.arrays.values():
+                    self._read(buffer)
             else:
                 for unit in units:
                     self._node(node, unit, micro)

@@ -187,10 +187,9 @@ class FitHead:
 
 @dataclass(frozen=True, eq=False)
 class KeepHead:
-    """Write the head that is kept as the delta stores it, to and from `arrays` by their declared names."""
+    """Make the head that is kept as the delta stores it, from `arrays` by their declared names."""
 
     arrays: dict[str, Buffer]
-    stored: frozenset[str]
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tinytrain.heads.head import DELTA_TAKES, FIT_TAKES, STORED, HeadMethod
+from tinytrain.heads.head import FIT_TAKES, FITTING, HeadMethod
 from tinytrain.heads.registry import BASELINE, find_head
 from tinytrain.program.calls import (
     AFTER,
@@ -138,10 +138,9 @@ class TrainingStages(StepStages):
             yield Call("keep_changed", (self._whole("result"),))
         if self.method is not BASELINE:
             tick = AFTER if self.job.trains else BEFORE
-            arrays = self._arrays(self.method, "head result", tick, True, DELTA_TAKES)
+            arrays = self._arrays(self.method, "head result", tick, True, (FITTING,))
             arrays = {n: b for n, b in arrays.items() if b.role is not Role.CLASS_SUMS}  # others' by now
-            declared = self.job.head_form(self.method)
-            yield KeepHead(arrays, frozenset(b.name for b in declared if b.lifetime == STORED))
+            yield KeepHead(arrays)
 
 
 def _whole(buffers: tuple[Buffer, ...]) -> tuple[View, ...]:
