@@ -12,10 +12,11 @@ NOTE = """\
 A tier is what is recommended: a network, or two side by side, which take turns in the memory. PC: seconds
 of 'tinytrain adapt --data leaves' with this budget on two cores, the second time. Pi: what 'tinytrain
 simulate --data leaves' with the board raspberry-pi-zero-2w estimates for one core, uncalibrated; of two
-their sum. For recordings of motion there is motion-3: 3 axes, or another number, as many values a second as
-their files have; motion-3-50hz reads files with times at 50 a second, and motion-3-esn, motion-3-50hz-esn add
-an echo state network. They are built when they are asked for, in a few kB.
-speech-embedding and yamnet are for sound: words, and all else."""
+their sum.
+Networks for motion are built when they are asked for, and take a few kB: motion-3 is for 3 axes (or another
+number) and takes the rows of a file as they are; motion-3-50hz is for files with times, which it reads at 50
+rows a second; motion-3-esn and motion-3-50hz-esn add an echo state network. For sound, speech-embedding is
+for words, yamnet for all else."""
 COLUMNS = "{:<6}  {:<18}  {:<4} {:>9}  {:<7} {:>9} {:>6} {:>6} {:>5}  {}"
 TITLES = ("tier", "name", "here", "size", "input", "MACs", "budget", "PC", "Pi", "licence")
 DESCRIPTION = (

@@ -4,9 +4,9 @@ from tinytrain.base.errors import UsageError, one_line
 from tinytrain.cli.commands.common import add_json, add_number, check_outputs, print_result
 
 DESCRIPTION = (
-    "Predict how a column of a CSV or .npy file goes on, by an echo state network that all of them drive. "
-    "The error is that on the last quarter of the series, which is held out for it. Rows are evenly spaced "
-    "in time, or have times."
+    "Predict how a column of a CSV or .npy file goes on, by an echo state network that all columns drive. "
+    "The error is measured on the last quarter of the series, which is held out. Rows are evenly spaced in "
+    "time, or have times."
 )
 EXAMPLES = """\
   tinytrain forecast pump.csv --target pressure --ahead 10
