@@ -87,14 +87,15 @@ def _read_exactly(path, file, size: int) -> bytes:
     return data
 
 
-def write_bytes(path: str | os.PathLike, data: bytes) -> None:
+def write_bytes(path: str | os.PathLike, data: bytes, mode: int = 0o666) -> None:
     """Replace `path` by `data` atomically: a power cut leaves the old file or the new one.
 
     Writes a temporary file in the same folder, syncs it, renames it and syncs the folder. If a step
-    fails, the temporary file is removed. Raises StorageError ``write-failed``.
+    fails, the temporary file is removed. The file has the rights `mode` (0o600: a secret) less the umask.
+    Raises StorageError ``write-failed``.
     """
     with _renamed_to(path) as temporary:
-        _write_synced(temporary, data)
+        _write_synced(temporary, data, mode)
 
 
 @contextlib.contextmanager
@@ -166,8 +167,8 @@ def write_failed(path: Path, error: OSError | ValueError) -> StorageError:
     return StorageError("write-failed", f"{path}: {error.strerror}; {remedy}")
 
 
-def _write_synced(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+def _write_synced(path: Path, data: bytes, mode: int = 0o666) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         rest = memoryview(data)
         while rest:

@@ -1,7 +1,6 @@
 """A certificate of its own for ``--https``, made once: browsers warn of it once, and then give the camera."""
 
 import ipaddress
-import os
 import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -58,13 +57,9 @@ def _make(x509, cert: Path, key: Path, wanted: list[str]) -> None:
     pem, none = serialization.Encoding.PEM, serialization.NoEncryption()
     try:
         cert.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        mask = os.umask(0o077)
-        try:
-            write_bytes(key, private.private_bytes(pem, serialization.PrivateFormat.PKCS8, none))
-        finally:
-            os.umask(mask)
     except OSError as error:
         raise write_failed(cert, error) from error
+    write_bytes(key, private.private_bytes(pem, serialization.PrivateFormat.PKCS8, none), 0o600)
     write_bytes(cert, builder.sign(private, hashes.SHA256()).public_bytes(pem))
 
 

@@ -131,11 +131,7 @@ def _token(path: str | None) -> str:
     if path is None:
         return secrets.token_urlsafe(18)
     if not os.path.exists(path):
-        mask = os.umask(0o077)
-        try:
-            write_bytes(path, secrets.token_urlsafe(18).encode() + b"\n")
-        finally:
-            os.umask(mask)
+        write_bytes(path, secrets.token_urlsafe(18).encode() + b"\n", 0o600)
     token = read_bytes(path, 1000).decode(errors="replace").strip()
     if not re.fullmatch(rf"[A-Za-z0-9_-]{{{LEAST_TOKEN},}}", token):
         text = f"{path} holds no token of at least {LEAST_TOKEN} letters, digits, - and _; remove it"
