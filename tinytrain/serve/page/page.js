@@ -5,7 +5,7 @@ import { WORDS } from "./words.js"
 const $ = id => document.getElementById(id)
 const VIEWS = ["collect", "enough", "learn", "live", "take"]
 const FEW_THUMBS = 12, HISTORY = 50, AT_ONCE = 5, SIDE = 640 // the longest side of a frame that is sent, in pixels
-const RECORD_EVERY = 200, PREDICT_EVERY = 80, BRIEF = 300, TOAST = 9000 // milliseconds
+const RECORD_EVERY = 200, PREDICT_EVERY = 80, TOAST = 9000 // milliseconds
 const TAKES = ["delta", "onnx", "tflite", "c", "images"]
 const PICTURE = /\.(jpe?g|png|webp|avif|gif|tiff?|bmp|hei[cf])$/i
 
@@ -153,17 +153,13 @@ function listen() {
       fetch("/api/status").then(answer => answer.status === 401 ? expired() : again(), again)
     }
   }
-  // While the images are looked at again, what was found before stays.
-  const checked = facts => { state.check = facts.state === "none" ? facts : { result: state.check.result, ...facts } }
   on("status", facts => {
-    const { check, live } = facts
-    Object.assign(state, facts, { check: state.check })
-    checked(check)
-    state.live.history = live.history.splice(0).reduce(remembered, [])
+    Object.assign(state, facts)
+    state.live.history.reverse()
     follow()
   })
   on("classes", facts => { Object.assign(state, facts); estimate = null })
-  on("check", checked)
+  on("check", facts => { state.check = facts })
   on("progress", facts => {
     if (facts.state) losses = []
     if (facts.loss != null) losses.push(facts.loss)
@@ -183,7 +179,6 @@ function listen() {
     if (entry) entry.corrected = name
     else if (name) state.live.history = [{ id, class: null, corrected: name }, ...history].slice(0, HISTORY)
   })
-  on("refused", told)
   on("note", facts => say(facts.text))
 }
 
