@@ -70,7 +70,6 @@ ROUTES = [
     ("POST", "/api/undo", "undo"),
     ("GET", "/api/learn", "expected"),
     ("POST", "/api/learn", "learn"),
-    ("POST", "/api/readapt", "learn"),
     ("DELETE", "/api/learn", "cancel"),
     ("POST", "/api/predict", "predict"),
     ("GET", "/api/seen/{id}", "seen"),
@@ -109,11 +108,11 @@ class Asked:
         return StreamingResponse(hub.listen(self.service.status), media_type="text/event-stream")
 
     async def add_class(self, request) -> Response:
-        given = await _json(request, name=str)
+        given = await _json(request, "name")
         return await self._changed(self.project.add_class, given["name"], status=201)
 
     async def rename_class(self, request) -> Response:
-        given = await _json(request, name=str)
+        given = await _json(request, "name")
         rename = self.service.rename
         return JSONResponse(await run_in_threadpool(rename, request.path_params["name"], given["name"]))
 
@@ -138,7 +137,7 @@ class Asked:
         return Response(data, media_type="image/jpeg", headers={"cache-control": "private, max-age=86400"})
 
     async def move_image(self, request) -> Response:
-        given = await _json(request, **{"class": str})
+        given = await _json(request, "class")
         return await self._changed(self.project.move, request.path_params["id"], given["class"])
 
     async def delete_image(self, request) -> Response:
@@ -151,7 +150,7 @@ class Asked:
         return JSONResponse(await run_in_threadpool(self.service.expected))
 
     async def learn(self, request) -> Response:
-        given = await _json(request, budget=None, macs=None)
+        given = await _json(request)
         await run_in_threadpool(self.service.learn, given.get("budget"), given.get("macs"))
         return JSONResponse(self.service.work.learn, 202)
 
@@ -167,7 +166,7 @@ class Asked:
         return Response(data, media_type="image/jpeg" if data[:2] == b"\xff\xd8" else None)
 
     async def correct(self, request) -> Response:
-        given = await _json(request, id=str, **{"class": str}, new=None)
+        given = await _json(request, "id", "class")
         learnt = await run_in_threadpool(
             self.live.correct, given["id"], given["class"], given.get("new") is True
         )
@@ -208,7 +207,7 @@ class Asked:
             await asyncio.sleep(FRAME_SECONDS)
 
     async def use_camera(self, request) -> Response:
-        given = await _json(request, source=str, address=None)
+        given = await _json(request, "source")
         address = given.get("address")
         if not isinstance(address, str | None):
             raise RefusedError(400, "bad-value", "the address of a camera is a text")
@@ -260,16 +259,14 @@ def _of_http(error: HTTPException) -> RefusedError:
     return RefusedError(error.status_code, code, texts.get(error.status_code, "the request has no meaning"))
 
 
-async def _json(request, **fields) -> dict:
-    """The JSON object of a request; the fields with a type must be there. Nothing is that of an empty
-    body."""
+async def _json(request, *texts: str) -> dict:
+    """The JSON object of a request, in which these `texts` must be; {} for an empty body."""
     body = await request.body()
     try:
         given = json.loads(body or b"{}") if len(body) <= MOST_JSON else None
     except (ValueError, RecursionError):
         given = None
-    wanted = [name for name, kind in fields.items() if kind]
-    if not isinstance(given, dict) or not all(isinstance(given.get(name), fields[name]) for name in wanted):
-        text = f"send a JSON object with {' and '.join(wanted)}" if wanted else "send a JSON object"
-        raise RefusedError(400, "bad-value", text)
+    if not isinstance(given, dict) or not all(isinstance(given.get(name), str) for name in texts):
+        with_texts = f" with {' and '.join(texts)}" if texts else ""
+        raise RefusedError(400, "bad-value", f"send a JSON object{with_texts}")
     return given

@@ -838,7 +838,7 @@ function begin() {
   })
   // A finger needs longer than a frame: what is corrected is what was there when it came down.
   $("corrections").addEventListener("pointerdown", () => { held ??= verdict?.id })
-  $("readapt").addEventListener("click", async () => { if (await attempt("POST", "/api/readapt")) location.hash = "learn" })
+  $("readapt").addEventListener("click", async () => { if (await attempt("POST", "/api/learn")) location.hash = "learn" })
   $("keep").addEventListener("click", () => act("POST", "/api/keep", null, t("kept")))
   $("back").addEventListener("click", () => act("POST", "/api/back", null, t("gone.back")))
   $("picture-close").addEventListener("click", () => $("picture").close())
