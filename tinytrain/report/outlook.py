@@ -115,21 +115,3 @@ def _next_class(found) -> str:
         return what
     verb = "looks" if wanted.errors == 1 else "look"
     return f"{what}, {wanted.errors} {verb} like another one, mostly {short(wanted.like)}"
-
-
-def by_class(found) -> dict[str, list[str]]:
-    """What there is to say of each class: how it is told apart, its suspects, and whether it comes next."""
-    said = {of.name: [_told_apart(of)] for of in found.by_class}
-    for suspect in found.suspects:
-        said[suspect.given].append(suspect_text(suspect.to_json()))
-    said[found.next_class.name].append(_next_class(found))
-    return said
-
-
-def _told_apart(of) -> str:
-    if of.images == 1:
-        return "a single image: how it is told from other classes is not known"
-    if not of.errors:
-        return f"all {of.images} images are told from other classes"
-    verb = "looks" if of.errors == 1 else "look"
-    return f"{of.errors} of {of.images} images {verb} like another class, mostly {short(of.like)}"

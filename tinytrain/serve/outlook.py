@@ -14,7 +14,6 @@ from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.published_costs import full_backward_macs
 from tinytrain.planner.planner import Planner
 from tinytrain.program.mac_counts import macs_by_part
-from tinytrain.report.outlook import by_class, render
 from tinytrain.runtime.device import Device
 from tinytrain.serve.project import Project, id_of
 from tinytrain.serve.settings import Settings
@@ -24,7 +23,7 @@ OVERHEAD = 1.0  # seconds of an adaptation that are none of its MACs
 
 
 def outlook(project: Project, settings: Settings, device: Device) -> tuple[dict, float | None]:
-    """What `check` says of the images, as JSON values with words, and the seconds of a MAC here.
+    """What `check` says of the images, as JSON values, and the seconds of a MAC here.
 
     Raises InputError, and CancelledError by the progress of `device`.
     """
@@ -36,7 +35,6 @@ def outlook(project: Project, settings: Settings, device: Device) -> tuple[dict,
     for suspect in facts["suspects"]:
         suspect["id"] = id_of(project.images / suspect["name"])
     facts["skipped"] = [file.to_json() for file in images.skipped]
-    facts["words"] = {"summary": render(found).split("\n"), "by_class": by_class(found)}
     return facts, _seconds_of_mac(
         network, images.support.take(range(min(TIMED, len(images.support)))), device
     )
