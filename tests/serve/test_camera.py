@@ -224,8 +224,8 @@ def test_a_page_sees_learns_and_predicts_what_the_camera_shows(film, place, tmp_
             following("learned")
         seen = browser.post("/api/predict")
         assert browser.get(f"/api/seen/{seen['id']}") == jpeg(1)
-        refused = browser.post("/api/camera", {"source": "folder", "address": "/"})
-        assert refused["code"] == "camera-failed"
+        for wrong in ({"source": "folder", "address": "/"}, {"source": "webcam"}):
+            assert browser.post("/api/camera", wrong)["code"] == "camera-failed"
         assert browser.post("/api/camera", {"source": "none"})["source"] == "browser"
         assert browser.ask("GET", "/api/camera.jpg")[0] == 503
 

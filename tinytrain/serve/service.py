@@ -10,7 +10,7 @@ from tinytrain.backbones.load import open_backbone, remember_backbone
 from tinytrain.base.errors import InputError, TinytrainError
 from tinytrain.base.events import Event, Note
 from tinytrain.serve import take
-from tinytrain.serve.camera import DEVICE, FOLDER, MJPEG, Camera, of_device, source_at
+from tinytrain.serve.camera import DEVICE, MJPEG, Camera, of_device, source_at
 from tinytrain.serve.hub import Hub
 from tinytrain.serve.live import Live
 from tinytrain.serve.project import Project
@@ -129,10 +129,10 @@ class Service:
             given = given or of_device()
         elif source == MJPEG:
             given = address or given
-        if source in (DEVICE, FOLDER, MJPEG) and (given is None or source_at(given) != source):
+        if source != "none" and (given is None or source_at(given) != source):
             text = "this device has no such camera; plug one in, or start the server with --camera"
             raise InputError("camera-failed", text)
-        self.camera.use(given if source in (DEVICE, FOLDER, MJPEG) else None)
+        self.camera.use(given)
         self.hub.tell("camera", self.camera.facts())
         return self.camera.facts()
 
