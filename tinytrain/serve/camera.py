@@ -109,7 +109,8 @@ class Camera:
             except OSError as error:
                 why = error.strerror or str(error)
             with self._lock:
-                self._newest = None if not stop.is_set() else self._newest
+                if not stop.is_set():
+                    self._newest = None
             self._become(stop, LOST, one_line(why, 300))
             stop.wait(AGAIN[min(failures, len(AGAIN) - 1)])
             failures += 1

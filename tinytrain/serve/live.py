@@ -17,7 +17,7 @@ from tinytrain.network.input_spec import IMAGE
 from tinytrain.network.network import Network
 from tinytrain.serve.history import History
 from tinytrain.serve.project import Project
-from tinytrain.store import Start, Store
+from tinytrain.store import Store
 from tinytrain.store.kept import digest_of
 from tinytrain.stream.events import DRIFTS, IMAGES, Drift, Readapted, named_anyway
 from tinytrain.stream.labels import UNDO, meaning
@@ -49,7 +49,6 @@ class Live:
         self._network = network and _for_images(network)
         self.store, self._lock = Store(project.state), RLock()
         self.watcher: Watcher | None = None
-        self.start: Start | None = None
         self.trouble, self.drift, self.corrections = "", None, 0
         self.history = History()
         self._last: dict | None = None  # the last verdict, as long as it would be the same again
@@ -64,14 +63,14 @@ class Live:
             try:
                 if not self.project.state.is_dir():
                     raise InputError("store-missing", NOTHING)
-                self.start = self.store.start(self._is_here) if is_start else self.store.peek()
-                if (delta := self.start.delta) is None:
+                start = self.store.start(self._is_here) if is_start else self.store.peek()
+                if (delta := start.delta) is None:
                     raise InputError("store-missing", NOTHING)
                 network = self._network if self._is_given_for(delta) else backbone_of(delta)
-                self.watcher = Watcher(_for_images(network), delta, self.store, self.start)
+                self.watcher = Watcher(_for_images(network), delta, self.store, start)
                 self.trouble = named_anyway(delta.head)
             except InputError as error:
-                self.start, self.trouble = None, error.message
+                self.trouble = error.message
 
     def predict(self, data: bytes) -> dict:
         """The verdict on an image file, which is remembered under its "id"; once for the same image again,
@@ -86,13 +85,9 @@ class Live:
                 self.hear(Failed(error, {"image": key}))
                 raise
             self.hear(seen)
-            names = self.watcher.class_names
-            scores = dict(zip(names, seen.verdict.probabilities.tolist(), strict=True))
-            facts = seen.facts()
-            facts.pop("image")
-            row = {"id": key, **facts, "scores": scores}
-            row = self.history.add(row, data)
-            self._last = row
+            chances = seen.verdict.probabilities.tolist()
+            facts = seen.facts() | {"scores": dict(zip(self.watcher.class_names, chances, strict=True))}
+            self._last = row = self.history.add({"id": facts.pop("image"), **facts}, data)
             self.tell("verdict", row)
             if seen.drift == DRIFT:
                 self.drift = DRIFTS[IMAGES]
@@ -190,15 +185,19 @@ class Live:
             if running:
                 learner = self.watcher.learner
                 slot = learner.place.slot
-                counts = learner.delta.report.get("episode", {})
-                delta = {"classes": list(self.watcher.class_names), "sha256": slot.sha256}
-                delta |= {
+                delta = {
+                    "classes": list(self.watcher.class_names),
+                    "sha256": slot.sha256,
                     "bytes": slot.size,
-                    "images": counts.get("n_support"),
+                    "images": learner.delta.report.get("episode", {}).get("n_support"),
                     "generation": slot.generation,
                 }
-            live = {"running": running, "history": self.history.rows(), "drift": self.drift}
-            live["text"] = self.trouble or None
+            live = {
+                "running": running,
+                "history": self.history.rows(),
+                "drift": self.drift,
+                "text": self.trouble or None,
+            }
             return {"delta": delta, "trial": running and self.watcher.is_on_trial(), "live": live}
 
     def said(self, about: About) -> None:

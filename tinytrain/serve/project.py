@@ -11,7 +11,7 @@ import shutil
 import time
 import unicodedata
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, RLock
@@ -112,20 +112,20 @@ class Project:
         with self._lock:
             folder = self.images / self._new_name(name)
             self._made(folder)
-            self._done(Step(f"added class {name}", [(folder, self._place_in_trash(folder))]))
+            self._steps.append(Step(f"added class {name}", [(folder, self._place_in_trash(folder))]))
 
     def rename_class(self, name: str, new: str) -> None:
         with self._lock:
             folder, to = self._folder(name), self.images / self._new_name(new)
             self._move(folder, to)
-            self._done(Step(f"renamed {name} to {new}", [(to, folder)], (name, class_name(to))))
+            self._steps.append(Step(f"renamed {name} to {new}", [(to, folder)], (name, class_name(to))))
 
     def delete_class(self, name: str) -> None:
         with self._lock:
             folder = self._folder(name)
             place = self._place_in_trash(folder)
             self._move(folder, place)
-            self._done(Step(f"deleted class {name}", [(place, folder)]))
+            self._steps.append(Step(f"deleted class {name}", [(place, folder)]))
 
     def add(self, name: str, data: bytes, recording: bool = False, step: bool = True) -> dict:
         """Keep the bytes of an image file as one of class `name`: {"id", "kept", "why"}.
@@ -159,7 +159,7 @@ class Project:
                 to = to.with_name(f"{time.time_ns()}-{to.name}")
             self._move(image.path, to)
             if step:
-                self._done(Step(f"moved an image from {image.label} to {name}", [(to, image.path)]))
+                self._steps.append(Step(f"moved an image from {image.label} to {name}", [(to, image.path)]))
             return id_of(to)
 
     def delete(self, wanted: str, step: bool = True) -> None:
@@ -168,7 +168,7 @@ class Project:
             place = self._place_in_trash(image.path)
             self._move(image.path, place)
             if step:
-                self._done(Step(f"deleted an image of {image.label}", [(place, image.path)]))
+                self._steps.append(Step(f"deleted an image of {image.label}", [(place, image.path)]))
 
     def undo(self) -> Step:
         """Take the last step back, and return it."""
@@ -192,7 +192,8 @@ class Project:
 
     def _open(self) -> None:
         try:
-            if self.path.is_dir() and not self.images.is_dir() and _visible(self.path):
+            held = self.path.is_dir() and any(p.name[0] != "." for p in self.path.iterdir())
+            if held and not self.images.is_dir():
                 text = f"{self.path} is no project: there is no images/ in it"
                 remedy = "name a new folder, and put folders of images into its images/"
                 raise InputError("folder-layout", f"{text}; {remedy}")
@@ -264,9 +265,6 @@ class Project:
         except OSError as error:
             raise write_failed(to, error) from error
 
-    def _done(self, step: Step) -> None:
-        self._steps.append(step)
-
     def _added(self, name: str, path: Path) -> None:
         move, now = (path, self._place_in_trash(path)), time.monotonic()
         last = self._steps[-1] if self._steps else None
@@ -274,7 +272,7 @@ class Project:
             last.moves.append(move)
             last.text, last.at = f"added {len(last.moves)} images to {name}", now
         else:
-            self._done(Step(f"added an image to {name}", [move], label=name, at=now))
+            self._steps.append(Step(f"added an image to {name}", [move], label=name, at=now))
 
     def _repeats(self, name: str, small: np.ndarray) -> bool:
         """Whether the image nearly repeats one of those that were recorded last; otherwise it is one now."""
@@ -292,10 +290,6 @@ def _stamps(paths: Iterable[Path]) -> tuple:
         with contextlib.suppress(OSError):  # it has vanished since
             found.append((path.name, path.stat().st_mtime_ns))
     return tuple(found)
-
-
-def _visible(folder: Path) -> Sequence[Path]:
-    return [path for path in folder.iterdir() if not path.name.startswith(".")]
 
 
 def id_of(path: Path) -> str:

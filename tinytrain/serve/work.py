@@ -133,8 +133,8 @@ class Work:
         return Device(threads=self._settings.threads, progress=told(self._events))
 
     def _with_last(self, state: str) -> dict:
-        """A state of the check, with what was found before it, if anything."""
-        return {"state": state, **{key: self.check[key] for key in ("result",) if key in self.check}}
+        """Another state of the check, with what was found before, if anything was."""
+        return self.check | {"state": state} if "result" in self.check else {"state": state}
 
     def _say_check(self, facts: dict) -> None:
         self.check = facts
