@@ -1,6 +1,9 @@
 """What tests of the server share."""
 
+from contextlib import ExitStack
+
 import pytest
+from servedpage import CHROMIUM, chromium, shown
 from toyfiles import write_images, write_network
 
 
@@ -26,3 +29,20 @@ def soon():
     from tinytrain.serve import work
 
     work.PAUSE, work.LOOK = 0.1, 0.2
+
+
+@pytest.fixture(scope="module")
+def window():
+    """Chromium, if that and Playwright are installed."""
+    pytest.importorskip("playwright", reason="Playwright is not installed: pip install '.[browser]'")
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed")
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def opened(window):
+    """A function: a page that shows a view of a status, and its server; a real one would seldom say that."""
+    with ExitStack() as pages:
+        yield lambda status, *view, **more: pages.enter_context(shown(window, status, *view, **more))

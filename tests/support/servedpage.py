@@ -88,6 +88,11 @@ def post(address: str, body: bytes = b"") -> None:
     urllib.request.urlopen(request).close()
 
 
+def a_file(name: str, kind: str) -> dict:
+    """What somebody chooses in a browser; `kind` is what that takes it for."""
+    return {"name": name, "mimeType": kind, "buffer": b"x"}
+
+
 def drawn(key: str, side: int = 96) -> bytes:
     """A JPEG for the id `key`, such as "cup-3": a shape on the colour of its class."""
     name, _, number = key.rpartition("-")
