@@ -141,7 +141,8 @@ def test_only_one_learns_at_a_time_and_can_be_cancelled(place, tmp_path):
 
 def test_what_cannot_be_learnt_says_why(place, tmp_path):
     with serving(tmp_path / "p", place / "toy.safetensors") as browser:
-        assert browser.post("/api/predict", b"")["code"] == "camera-failed"
+        refused = browser.post("/api/predict", b"")
+        assert refused["code"] == "camera-failed" and refused["text"].endswith("it is off; send an image")
         assert browser.post("/api/keep")["code"] == "store-missing"
         browser.post("/api/classes", {"name": "ant"})
         error = learn(browser)["error"]

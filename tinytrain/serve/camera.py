@@ -87,7 +87,8 @@ class Camera:
     def frame(self) -> bytes:
         """The file of the newest frame. Raises InputError ``camera-failed``."""
         if (newest := self.newest) is None:
-            why = self.facts()["text"] or "it has given no image yet"
+            usual = "it is off; send an image" if self.source == BROWSER else "none has come yet"
+            why = self.facts()["text"] or usual
             raise InputError("camera-failed", f"the camera of the device gives no image: {why}")
         return newest[1]
 
