@@ -16,7 +16,7 @@ class Seen(NamedTuple):
 
 
 class History:
-    """Rows of verdicts by "id". As long as a camera shows the same, there is one row, whose "n" counts.
+    """Rows of verdicts by "id". As long as a camera shows the same, there is one row.
 
     The first image of each row is held, and beside these the last images of all.
     """
@@ -36,12 +36,10 @@ class History:
 
     def add(self, row: dict, data: bytes) -> dict:
         """The `row` as it is held, of the image in the file `data`."""
-        seen = Seen(row | {"n": 1, "corrected": None}, data)
+        seen = Seen(row | {"corrected": None}, data)
         newest = next(reversed(self._held.values())).row if self._held else None
         _put(self._passing, seen, PASSING, PASSING_BYTES)
-        if newest is not None and _says_the_same(newest, row):
-            newest["n"] += 1
-        else:
+        if newest is None or not _says_the_same(newest, row):
             _put(self._held, seen, SEEN, SEEN_BYTES)
         return seen.row
 
