@@ -43,6 +43,14 @@ def test_an_image_of_no_class_a_guess_and_a_drift_are_said(opened):
     page.locator("#says", has_text="cup 94% sure, a guess").wait_for()
 
 
+def test_why_what_was_learnt_gives_no_answers_is_said(opened):
+    status = collected()
+    status["live"] |= {"text": "the network is not there"}
+    page, _ = opened(status, "live", at=ELSEWHERE)
+    page.get_by_text("the network is not there").wait_for()
+    assert not page.get_by_text("It has not learnt anything yet").is_visible()
+
+
 def test_of_verdicts_that_say_the_same_the_history_has_one_entry(opened):
     status = learnt(("cup", "key"))
     names = ["key", "cup", "cup", "key", "cup", "cup"]

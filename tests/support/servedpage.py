@@ -107,7 +107,7 @@ def drawn(key: str, side: int = 96) -> bytes:
 
 def empty() -> dict:
     """The status of a project without images."""
-    live = {"running": False, "history": [], "drift": None}
+    live = {"running": False, "history": [], "drift": None, "text": None}
     return {
         "project": "my-things",
         "version": tinytrain.__version__,
@@ -161,7 +161,7 @@ def learnt(names=("cup", "phone", "key", "something else"), count=20, **answer) 
         "report_url": "/api/reports/1.html",
     }
     told = [names[k % len(names)] for k in range(9)]
-    rows = [verdict(f"{name}-{k + 1}", name, names, n=k + 1) for k, name in enumerate(told)]
+    rows = [verdict(f"{name}-{k + 1}", name, names) for k, name in enumerate(told)]
     rows[2] |= {"class": None, "verdict": "unknown"}
     rows[4] |= {"corrected": names[0]}
     delta = {"classes": list(names), "sha256": "0" * 64, "bytes": 210_000, "images": count * len(names)}

@@ -33,8 +33,8 @@ class Live:
     """The delta in use of a `project`: what it says of images, and what it learns from corrections.
 
     ``tell(event, facts)`` tells browsers of it, `hear` hears the events. `network` is that of
-    ``--backbone``; by default the one that the delta was made from is looked for. Without a delta, `trouble`
-    says why there are no verdicts. Safe for threads.
+    ``--backbone``; by default the one that the delta was made from is looked for. `trouble` says why a delta
+    gives no verdicts, or names every image. Safe for threads.
     Raises InputError and StorageError as `Watcher` does, and ``store-missing`` without a delta.
     """
 
@@ -62,10 +62,10 @@ class Live:
             self._last, self.stamp = None, self.project.state_stamp()
             try:
                 if not self.project.state.is_dir():
-                    raise InputError("store-missing", NOTHING)
+                    return
                 start = self.store.start(self._is_here) if is_start else self.store.peek()
                 if (delta := start.delta) is None:
-                    raise InputError("store-missing", NOTHING)
+                    return
                 network = self._network if self._is_given_for(delta) else backbone_of(delta)
                 self.watcher = Watcher(_for_images(network), delta, self.store, start)
                 self.trouble = named_anyway(delta.head)

@@ -662,7 +662,8 @@ function correct(id, name, isNew) {
 
 function renderLive() {
   const { delta, live } = state
-  $("live-empty").hidden = Boolean(delta)
+  $("live-empty").hidden = Boolean(delta || live.text)
+  $("live-trouble").textContent = delta ? "" : live.text
   $("seeing").hidden = !delta
   $("drift").hidden = !live.drift || !delta
   $("pause").textContent = t(paused ? "live.resume" : "live.pause")
