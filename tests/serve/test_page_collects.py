@@ -45,11 +45,14 @@ def test_pictures_that_came_together_are_taken_back_together_and_end_what_was_sa
     assert told.asked[-1] == ("POST /api/undo", None)
 
 
-def test_files_that_are_no_pictures_are_named(opened):
+def test_files_that_are_no_pictures_or_too_large_are_named(opened):
     page, told = opened(collected())
     told.answers["POST /api/classes/cup/images"] = 415, {"code": "image-unreadable", "text": "x"}
     page.get_by_label("Add files to cup").set_input_files(a_file("a.txt", "text/plain"))
     page.get_by_role("alert").get_by_text("1 file was not added: a.txt (This is no picture").wait_for()
+    told.answers["POST /api/classes/cup/images"] = 413, {}
+    page.get_by_label("Add files to cup").set_input_files(a_file("a.jpg", "image/jpeg"))
+    page.get_by_role("alert").get_by_text("1 file was not added: a.jpg (Pictures may have 25 MB").wait_for()
 
 
 def test_a_name_that_is_taken_is_said_and_what_was_typed_stays(opened):

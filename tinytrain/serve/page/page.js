@@ -115,7 +115,9 @@ async function ask(method, path, body, type) {
   const answer = await fetch(path, options).catch(() => { throw { text: t("connection.lost") } })
   if (answer.ok) return answer
   if (answer.status === 401) expired()
-  throw { text: answer.statusText, ...await answer.json().catch(() => null), status: answer.status }
+  // What is too large is refused before it is sent, so that the rest of the answer may be lost.
+  const code = answer.status === 413 ? "image-too-large" : null
+  throw { code, text: answer.statusText, ...await answer.json().catch(() => null), status: answer.status }
 }
 const json = async (...request) => (await ask(...request)).json().catch(() => ({}))
 const why = error => has(`error.${error.code}`) ? t(`error.${error.code}`) : error.text ?? String(error)
