@@ -21,9 +21,8 @@ TEXT = (ROOT / "docs" / "browser.md").read_text()
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 def test_the_calls_of_the_page_work_one_after_another(tmp_path):
-    calls = [
-        b.text for b in blocks(ROOT / "docs" / "browser.md") if b.text.lstrip().startswith(("curl", "id="))
-    ]
+    texts = [block.text for block in blocks(ROOT / "docs" / "browser.md")]
+    calls = [text for text in texts if text.startswith(("curl", "id="))]
     assert len(calls) == 2
     assert tt("data", "export", "leaves", tmp_path / "photos", "--classes", 3, "--per-class", 5) == 0
     shutil.copy(next((tmp_path / "photos" / "oval").iterdir()), tmp_path / "new.png")
@@ -36,11 +35,8 @@ def test_the_calls_of_the_page_work_one_after_another(tmp_path):
             done = subprocess.run(shell, timeout=300, **options)
             assert done.returncode in (0, 23), f"{done.stdout}\n{done.stderr}"  # 23: grep has read enough
         assert "fern" not in browser.status()["delta"]["classes"]
-        assert {c["name"]: c["count"] for c in browser.status()["classes"]} == {
-            "fern": 0,
-            "oval": 5,
-            "palmate": 5,
-        }
+        counts = {c["name"]: c["count"] for c in browser.status()["classes"]}
+        assert counts == {"fern": 0, "oval": 5, "palmate": 5}
 
 
 def test_the_page_names_every_address_and_every_event():

@@ -44,9 +44,8 @@ def test_images_become_a_classifier_that_is_corrected_in_the_next_answer(learnt,
     assert status["learn"]["answer"]["kept"] in ("adapted", "head", "cosine")
     assert 0 < len(status["learn"]["answer"]["lines"]) <= 8
     seen = learnt.post("/api/predict", photo("bee"))
-    assert seen["best_guess"] in ("ant", "bee", "cat") and sum(seen["scores"].values()) == pytest.approx(
-        1, abs=1e-5
-    )
+    assert seen["best_guess"] in ("ant", "bee", "cat")
+    assert sum(seen["scores"].values()) == pytest.approx(1, abs=1e-5)
     learnt.post("/api/correct", {"id": seen["id"], "class": "wasp", "new": True})
     again = learnt.post("/api/predict", photo("bee"))
     assert again["best_guess"] == "wasp"
@@ -208,10 +207,7 @@ def test_history_has_what_was_seen_and_what_it_was_corrected_to(learnt, photo):
 
 def test_others_hear_what_browsers_hear_and_their_words_are_learnt(place, tmp_path, photo):
     class Other(Reader):
-        heard, said = (
-            [],
-            [About(None, "+dog"), About(None, "nothing"), About(None, "undo"), About(None, "+dog")],
-        )
+        heard, said = [], [About(None, word) for word in ("+dog", "nothing", "undo", "+dog")]
 
         def __call__(self, event):
             self.heard.append(event)
@@ -235,17 +231,11 @@ def test_others_hear_what_browsers_hear_and_their_words_are_learnt(place, tmp_pa
             assert following("correction")[1]["id"] == seen["id"]
             assert following("note")[1]["text"] == "something of its own"
         kinds = [type(event).__name__ for event in Other.heard]
-        assert [kind for kind in kinds if kind != "Verdict"][:4] == [
-            "Readapted",
-            "Learned",
-            "Failed",
-            "TakenBack",
-        ]
+        told = [kind for kind in kinds if kind != "Verdict"]
+        assert told[:4] == ["Readapted", "Learned", "Failed", "TakenBack"]
         metrics = browser.get("/metrics").decode()
-    assert (
-        "tinytrain_corrections_total 2\n" in metrics
-        and 'tinytrain_errors_total{code="unknown-class"} 1' in metrics
-    )
+    assert "tinytrain_corrections_total 2\n" in metrics
+    assert 'tinytrain_errors_total{code="unknown-class"} 1' in metrics
 
 
 def test_a_correction_is_of_the_image_that_it_names_although_others_say_the_same(learnt, photo):
@@ -271,11 +261,8 @@ def test_what_a_camera_shows_for_long_is_one_row_of_the_history_and_its_last_ima
     seen("e", "bee")
     assert [history.find(key).data for key in "abe"] == [b"a", b"b", b"e"], "each image is itself"
     history.corrected("e", "cat")
-    assert [(row["id"], row["corrected"]) for row in history.rows()] == [
-        ("a", None),
-        ("d", None),
-        ("e", "cat"),
-    ]
+    rows = [(row["id"], row["corrected"]) for row in history.rows()]
+    assert rows == [("a", None), ("d", None), ("e", "cat")]
     for number in range(PASSING):
         seen(f"{number}", f"class {number}")
     assert len(history.rows()) == SEEN and history.rows()[-1]["id"] == f"{PASSING - 1}"

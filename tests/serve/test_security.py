@@ -195,11 +195,8 @@ def test_more_than_a_rate_is_refused_until_a_moment_has_gone(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(security.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(security, "BURST", 3.0)
-    door, scope, headers = (
-        Door(1),
-        {"client": ("1.2.3.4", 5), "method": "GET", "path": "/"},
-        {"host": "localhost"},
-    )
+    scope = {"client": ("1.2.3.4", 5), "method": "GET", "path": "/"}
+    door, headers = Door(1), {"host": "localhost"}
     for _ in range(3):
         door.check(scope, headers)
     with pytest.raises(RefusedError) as caught:

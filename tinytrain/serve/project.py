@@ -30,7 +30,7 @@ from tinytrain.store.kept import can_be_folder, digest_of
 SUFFIXES = {"JPEG": ".jpg", "PPM": ".ppm", "TIFF": ".tif", "HEIF": ".heic"}  # others: their kind
 LONGEST = 80  # letters of the name of a class
 STEPS = 50  # that can be undone
-TRASH_DAYS, TRASH_BYTES = 7, 2**28  # what is older, or more, goes when the project is opened
+TRASH_DAYS, TRASH_BYTES = 7, 256 * 10**6  # what is older, or more, goes when the project is opened
 TAKEN = ".take-"  # begins the names of folders in which downloads are made
 SIDE = 96  # pixels of a small image
 # Near-copies: pixels a side, grey levels apart, images looked back. Noise of a camera makes 1, other light of
