@@ -8,10 +8,12 @@ import re
 from contextlib import contextmanager
 
 from llvmlite import binding
-from numba.core import cgutils, config
-from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
+from numba.core import cgutils
+from numba.core.codegen import CPUCodeLibrary
 
-X86, ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
+from tinytrain.kernels.dispatch.target import ARM, X86, Target
+from tinytrain.kit.cross import Codegen
+
 # Name, as LLVM knows it -> (triple, float32 in a vector register as `strip` takes them, fused multiply-add).
 PROCESSORS = {
     "nehalem": (X86, 8, False),
@@ -51,34 +53,13 @@ class _Library(CPUCodeLibrary):
         self._finalized = True
 
 
-class _Codegen(JITCPUCodegen):
+class _Codegen(Codegen):
     _library_class = _Library
-
-    def __init__(self, triple: str, processor: str):
-        self.triple, self.processor = triple, processor
-        target = binding.Target.from_triple(triple)
-        self._tm = target.create_target_machine(
-            cpu=processor, features="", opt=config.OPT, codemodel="jitdefault", jit=True
-        )
-        self._target_data = self._tm.target_data
-        self._data_layout = str(self._target_data)
-        # As numba's own for an optimisation level that is not "max".
-        self._loopvect, self._opt_level = False, 0
-
-    def magic_tuple(self) -> tuple:
-        return self.triple, self.processor, ""
-
-    def _create_empty_module(self, name):
-        module = super()._create_empty_module(name)
-        module.triple = self.triple
-        return module
 
 
 def codegen_for(processor: str) -> _Codegen:
     """Numba's code generator for a processor of PROCESSORS; what it makes is read and never run."""
-    binding.initialize_all_targets()
-    binding.initialize_all_asmprinters()
-    return _Codegen(PROCESSORS[processor][0], processor)
+    return _Codegen(Target(PROCESSORS[processor][0], processor, ""))
 
 
 def compiled_again(library, processor: str) -> tuple[str, str]:
@@ -95,7 +76,7 @@ def _again(library, codegen: _Codegen, known: dict) -> _Library:
         for text in library.given:
             text = re.sub(r"^target (triple|datalayout) = .*\n", "", text, flags=re.MULTILINE)
             module = binding.parse_assembly(text)
-            module.triple = codegen.triple
+            module.triple = codegen.target.triple
             new.add_llvm_module(module)
         for other in library._linking_libraries:
             new.add_linking_library(_again(other, codegen, known))

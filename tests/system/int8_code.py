@@ -12,11 +12,11 @@ import numpy as np
 from int8cases import INT8_CASES
 from kernelarrays import Output
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import cpu_target
 from processors import PROCESSORS, codegen_for
 
 from tinytrain import kernels
 from tinytrain.kernels import compiler
+from tinytrain.kit.cross import cross_compile
 
 NAMES = (
     "add_codes", "depthwise_codes", "grad_input_codes", "grad_weight_codes", "product_codes", "product_wide",
@@ -32,17 +32,8 @@ def counts(assembly: str) -> dict[str, int]:
 
 
 def main(processor: str) -> None:
-    context = cpu_target.target_context
-    context._internal_codegen = codegen = codegen_for(processor)
-    # Numba knows a compiled function by its entry point: each gets one of its own, which is never called.
-    entries: list[list] = []
-
-    def entry(library, *others):
-        library._ensure_finalized()
-        entries.append([])
-        return entries[-1].append
-
-    context.get_executable = entry
+    codegen = codegen_for(processor)
+    cross_compile(codegen)
     table, found = kernels.load("numba"), {}
     for name in NAMES:
         arguments = INT8_CASES[name](np.random.default_rng(1))

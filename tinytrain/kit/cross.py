@@ -23,10 +23,14 @@ class _Library(CPUCodeLibrary):
         return self.name, "object", (self._code, b"")
 
 
-class _Codegen(JITCPUCodegen):
+class Codegen(JITCPUCodegen):
+    """Numba's code generator for `target`."""
+
     _library_class = _Library
 
     def __init__(self, target: Target):
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()
         self.target = target
         self._tm = binding.Target.from_triple(target.triple).create_target_machine(
             cpu=target.name,
@@ -50,12 +54,10 @@ class _Codegen(JITCPUCodegen):
         return module
 
 
-def cross_compile(target: Target) -> JITCPUCodegen:
-    """From now on numba compiles for `target`, and what it makes is never run. Returns its code generator."""
-    binding.initialize_all_targets()
-    binding.initialize_all_asmprinters()
+def cross_compile(codegen: Codegen) -> None:
+    """From now on numba compiles with `codegen`, and what it makes is never run."""
     context = cpu_target.target_context
-    context._internal_codegen = made = _Codegen(target)
+    context._internal_codegen = codegen
     # Numba knows a compiled function by its entry point: each gets one of its own, which is never called.
     entries: list[list] = []
 
@@ -65,4 +67,3 @@ def cross_compile(target: Target) -> JITCPUCodegen:
         return entries[-1].append
 
     context.get_executable = entry
-    return made

@@ -49,9 +49,9 @@ def compile_kernels(calls: Calls, processor: Target, base: Path) -> Path:
     compile_for(processor)
     from tinytrain.kernels import compiler
     from tinytrain.kernels.dispatch.call_tools import tools
-    from tinytrain.kit.cross import cross_compile
+    from tinytrain.kit.cross import Codegen, cross_compile
 
-    cross_compile(processor)
+    cross_compile(Codegen(processor))
     folder = packaged_for(processor, base)
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / file_name("tools", ""), tools())
