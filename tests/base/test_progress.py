@@ -128,6 +128,17 @@ def test_nothing_is_said_if_nothing_is_compiled():
     assert stream.getvalue() == ""
 
 
+def test_a_kernel_of_two_dtypes_counts_as_often_as_it_is_compiled():
+    heard, watch = [], Watch()
+    with watch.told(lambda kernel: kernel and heard.append(kernel)):
+        for _ in range(2):  # every table of kernels says what it expects
+            watch.expect(["unfold", "pool", "unfold"])
+            watch.begin("unfold", "float32")
+        for kernel in (("unfold", "uint8"), ("pool", "float32"), ("pool", "float64")):
+            watch.begin(*kernel)
+    assert heard == [(1, 3), (1, 3), (2, 3), (3, 3), (4, 4)]
+
+
 def test_a_kernel_that_was_on_disk_and_cannot_be_used_is_counted_too():
     heard, watch = [], Watch()
     with watch.told(heard.append):

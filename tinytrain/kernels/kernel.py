@@ -1,11 +1,12 @@
 """A kernel by its name: machine code on disk is loaded without numba, which compiles what is not there.
 
-Every kernel has one kind of arguments; only a portable product has one for each layout of its matrices, and
-`unfold` one for each dtype of items. More would stay in memory, because code is never freed.
+Every kernel has one kind of arguments, but for those of `SEVERAL`: a portable product has one for each layout
+of its matrices, others one for each dtype. More would stay in memory, because code is never freed.
 """
 
 import functools
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
@@ -23,6 +24,8 @@ from tinytrain.kernels.fallback import warn_once
 CACHE = open_cache(cache_folder("jit"), None if settings(NAMED) else packaged_for(target()))
 if CACHE.warning and CACHE.folder:
     warn_once(CACHE.warning)
+# Kinds of arguments that `tinytrain.pipeline.warmup` has for a kernel, if they are several.
+SEVERAL = {"ordered_matmul": 8, "unfold": 2, "add_products": 2, "add_rounded": 2}
 NOT_KEPT = (
     "jit-cache: compiled kernels could not be kept ({}) and are compiled again in the next run; free some"
     " space or set TINYTRAIN_CACHE to another folder"
@@ -82,7 +85,7 @@ class Kernel:
         return Code(self.name.rpartition(".")[2], entry, function, arguments, facts["returns"])
 
     def _compiled(self, arguments: Sequence) -> Callable:
-        WATCH.begin(self.name)
+        WATCH.begin(self.name, kinds_of(arguments))
         try:
             from tinytrain.kernels import compiler
 
@@ -114,9 +117,10 @@ def kernel_of(name: str) -> Kernel:
 
 
 def expect(kernels: Sequence[Kernel]) -> None:
-    """Of `kernels`, those without a file will be compiled: whoever watches is told how many."""
-    kept = {name.rpartition("-")[0] for name in CACHE.verified.keys() | CACHE.packaged.keys()}
-    WATCH.expect(k.name for k in kernels if k.name not in kept)
+    """What has no file of `kernels` will be compiled: whoever watches is told how much that is."""
+    kept = Counter(name.rpartition("-")[0] for name in CACHE.verified.keys() | CACHE.packaged.keys())
+    wanted = Counter({k.name: SEVERAL.get(k.name.rpartition(".")[2], 1) for k in kernels})
+    WATCH.expect((wanted - kept).elements())
 
 
 @functools.cache

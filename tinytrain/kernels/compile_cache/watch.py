@@ -1,30 +1,35 @@
 """Tells a listener which kernels are being compiled: in a first run that takes minutes on a small board."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 
-# (number of the kernel, how many may have to be compiled at most); None when its compilation has ended.
+# (number of the compilation, how many there may have to be at most); None when its compilation has ended.
 Listener = Callable[[tuple[int, int] | None], None]
 
 
 class Watch:
-    """Counts the kernels that this process compiles; `kernel` is a name such as ``"dense.unfold"``."""
+    """Counts what this process compiles: a kernel, by a name such as ``"dense.unfold"``, for some `kinds` of
+    arguments.
+    """
 
     def __init__(self):
-        self._missing: set[str] = set()  # not on disk when this process looked, or not usable
-        self._begun: set[str] = set()
+        self._missing: Counter[str] = Counter()  # not on disk when this process looked, or not usable
+        self._begun: set[tuple[str, Hashable]] = set()
         self._listener: Listener | None = None
 
     def expect(self, kernels: Iterable[str]) -> None:
-        """These kernels are not on disk, so they are compiled when they are needed."""
-        self._missing.update(kernels)
+        """These kernels are not on disk, so they are compiled when they are needed: each as often as it is
+        among them.
+        """
+        self._missing |= Counter(kernels)
 
-    def begin(self, kernel: str) -> None:
+    def begin(self, kernel: str, kinds: Hashable = None) -> None:
         """`kernel` is compiled now."""
-        self._missing.add(kernel)
-        self._begun.add(kernel)
+        self._begun.add((kernel, kinds))
+        self._missing |= Counter(name for name, _ in self._begun)
         if self._listener:
-            self._listener((len(self._begun), len(self._missing)))
+            self._listener((len(self._begun), self._missing.total()))
 
     def end(self) -> None:
         """The compilation of the last kernel has ended."""
