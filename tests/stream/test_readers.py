@@ -219,9 +219,11 @@ def test_labels_are_escaped_as_the_form_asks():
 
 
 def test_names_follow_the_rules_of_prometheus():
-    for name, (kind, _) in HELP.items():
-        assert name.endswith("_total") == (kind == "counter")
-        assert kind == "counter" or name.endswith(("_seconds", "_bytes", "_celsius"))
+    assert all(name.endswith(("_total", "_seconds", "_bytes", "_celsius")) for name in HELP)
+    text = exposition([(name, {}, 1) for name in HELP])
+    for name, kind in re.findall(r"^# TYPE tinytrain_(\w+) (.+)$", text, re.MULTILINE):
+        assert kind == ("counter" if name.endswith("_total") else "gauge")
+    assert text.count("# TYPE ") == len(HELP)
 
 
 def test_temperatures_memory_and_the_store_are_told_where_the_system_tells_them(tmp_path):

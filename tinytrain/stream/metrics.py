@@ -25,24 +25,21 @@ from tinytrain.stream.readers import Reader
 EVERY = 15.0  # seconds between two files
 PREFIX = "tinytrain"
 STATES = ("identified", UNCERTAIN, UNKNOWN)
-# Name -> its type and what it counts.
+# Name -> what it counts or measures. A name in _total is that of a counter, another that of a gauge.
 HELP = {
-    "verdicts_total": ("counter", "Images that have a verdict, by what that is."),
-    "verdict_seconds_total": ("counter", "Seconds that these verdicts took."),
-    "errors_total": (
-        "counter",
-        "Unreadable images, refused labels, and stores that took nothing, by code.",
-    ),
-    "corrections_total": ("counter", "Labels that were learnt."),
-    "correction_seconds_total": ("counter", "Seconds until they were learnt and stored."),
-    "undone_total": ("counter", "Labels that were taken back."),
-    "drifts_total": ("counter", "Alarms that the stream has changed, by what showed it."),
-    "readaptations_total": ("counter", "Adaptations and trials that changed the network, and others."),
-    "last_verdict_timestamp_seconds": ("gauge", "When the last verdict was given; 0 for never."),
-    "start_timestamp_seconds": ("gauge", "When counting began."),
-    "memory_bytes": ("gauge", "Memory of the process that is in RAM."),
-    "store_bytes": ("gauge", "Bytes of all files in the store."),
-    "temperature_celsius": ("gauge", "Temperature of a thermal zone of the system."),
+    "verdicts_total": "Images that have a verdict, by what that is.",
+    "verdict_seconds_total": "Seconds that these verdicts took.",
+    "errors_total": "Unreadable images, refused labels, and stores that took nothing, by code.",
+    "corrections_total": "Labels that were learnt.",
+    "correction_seconds_total": "Seconds until they were learnt and stored.",
+    "undone_total": "Labels that were taken back.",
+    "drifts_total": "Alarms that the stream has changed, by what showed it.",
+    "readaptations_total": "Adaptations and trials that changed the network, and others.",
+    "last_verdict_timestamp_seconds": "When the last verdict was given; 0 for never.",
+    "start_timestamp_seconds": "When counting began.",
+    "memory_bytes": "Memory of the process that is in RAM.",
+    "store_bytes": "Bytes of all files in the store.",
+    "temperature_celsius": "Temperature of a thermal zone of the system.",
 }
 Sample = tuple[str, dict[str, str], float]  # a name of HELP, labels, value
 
@@ -57,13 +54,8 @@ class Counts(Reader):
             self._count("verdicts_total", "verdict", state, by=0)
         for found in (IMAGES, CUSUM):
             self._count("drifts_total", "found", found, by=0)
-        for name in (
-            "verdict_seconds_total",
-            "corrections_total",
-            "correction_seconds_total",
-            "undone_total",
-        ):
-            self._count(name, by=0)
+        for name in ("verdict_seconds", "corrections", "correction_seconds", "undone"):
+            self._count(f"{name}_total", by=0)
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Verdict):
@@ -128,7 +120,8 @@ class MetricsFile(Counts):
 def exposition(samples: list[Sample]) -> str:
     """The `samples` in the text form of Prometheus, version 0.0.4."""
     lines = []
-    for name, (kind, what) in HELP.items():
+    for name, what in HELP.items():
+        kind = "counter" if name.endswith("_total") else "gauge"
         given = [(labels, value) for known, labels, value in samples if known == name]
         if given:
             lines += [f"# HELP {PREFIX}_{name} {what}", f"# TYPE {PREFIX}_{name} {kind}"]

@@ -5,6 +5,7 @@ makes it wait.
 """
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from queue import Empty, SimpleQueue
@@ -39,7 +40,7 @@ class Reader:
         """The session is over, perhaps by an exception."""
 
 
-class Apart(Reader):
+class Apart(Reader, ABC):
     """A reader that hears events on a thread of its own: `hear` may take long.
 
     Of more than MOST events that wait, the oldest are dropped. At the end those that wait are heard, for
@@ -56,9 +57,9 @@ class Apart(Reader):
         self._over, self._unheard = False, 0
         self._thread = threading.Thread(target=self._hear_all, name=self.name, daemon=True)
 
+    @abstractmethod
     def hear(self, event: Event) -> None:
         """Do what the reader does with an event, on its thread."""
-        raise NotImplementedError
 
     def note(self, text: str, again: bool = False) -> None:
         """Say `text`, the same `again` only if that is true; from any thread."""
