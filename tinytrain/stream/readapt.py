@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,11 +27,13 @@ from tinytrain.episode.episode import Episode, Images
 from tinytrain.episode.sources import images_of
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import Budget
-from tinytrain.runtime.device import Device
 from tinytrain.runtime.predict import Predictor
 from tinytrain.store import JUDGED, WATCHED, ChangedError, watched
 from tinytrain.stream.events import Readapted
 from tinytrain.stream.watcher import Watcher
+
+if TYPE_CHECKING:  # as little as possible before the first verdict
+    from tinytrain.runtime.device import Device
 
 CORRECTIONS = 32  # after so many it is worth it without a drift
 LEAST_IMAGES = 8  # kept, for training to be worth it
@@ -47,11 +50,7 @@ class Readaptation:
     """
 
     def __init__(
-        self,
-        watcher: Watcher,
-        mode: str,
-        backbone: str | None = None,
-        tell: Tell = lambda event: None,
+        self, watcher: Watcher, mode: str, backbone: str | None = None, tell: Tell = lambda event: None
     ):
         self.watcher, self._mode, self._backbone, self._tell = watcher, mode, backbone, tell
         self._store = watcher.learner.store
@@ -121,8 +120,9 @@ class Readaptation:
         return Readapted(False, text, words)
 
     def _trained(self) -> tuple[Delta | None, str]:
-        watcher = self.watcher
-        device = Device(progress=told(self._tell))
+        from tinytrain.runtime.device import Device
+
+        watcher, device = self.watcher, Device(progress=told(self._tell))
         return readapt(watcher.predictor.network, watcher.learner.delta, watcher.kept.files(), device)
 
     def _tried(self, what: str, found: Callable[[], tuple[Delta | None, str]]) -> Readapted:
@@ -171,13 +171,17 @@ def memory_of(delta: Delta) -> int | None:
 
 
 def readapt(
-    network: Network, delta: Delta, files: list[tuple[Path, str]], device: Device | None = None, seed: int = 0
+    network: Network,
+    delta: Delta,
+    files: list[tuple[Path, str]],
+    device: "Device | None" = None,
+    seed: int = 0,
 ) -> tuple[Delta | None, str]:
     """The delta that was adapted to `files` with their classes, None if it is not better, and why.
 
     `delta` has learnt from all of them, and has the budget of memory that it was adapted in.
     """
-    from tinytrain.pipeline.committee import adapt  # as little as possible before the first verdict
+    from tinytrain.pipeline.committee import adapt
     from tinytrain.pipeline.continual import (
         NO_IMAGES,
         continued_budget,
