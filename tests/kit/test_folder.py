@@ -72,9 +72,7 @@ def made(index, project, tmp_path, monkeypatch):
             (place / "0123" / f"{processor}.{name}").write_text(name)
 
     monkeypatch.setattr(folder, "_compile_kernels", compile_kernels)
-    return lambda out=tmp_path / "kit", **how: make_kit(
-        out, DEVICE, how.pop("networks", ["small"]), how.pop("services", ["watch"]), how.pop("wheel", project)
-    )
+    return lambda networks=("small",): make_kit(tmp_path / "kit", DEVICE, networks, project)
 
 
 def files(place):
@@ -92,8 +90,8 @@ def test_a_kit_has_wheels_of_the_versions_here_for_the_board_and_everything_else
     wheels = [f"wheels/{name}-{metadata.version(name)}-{NEEDED}.whl" for name in TOYS]
     assert files(tmp_path / "kit") == sorted([
         "SHA256SUMS", "install.sh", "kernels/0123/cortex-a53.a", "kernels/0123/cortex-a53.b",
-        "networks/tinytrain-small-2.safetensors", "units/tinytrain-watch.service", *wheels,
-        "wheels/tinytrain_adapt-0.0.1-py3-none-any.whl",
+        "networks/tinytrain-small-2.safetensors", "units/tinytrain-serve.service",
+        "units/tinytrain-watch.service", *wheels, "wheels/tinytrain_adapt-0.0.1-py3-none-any.whl",
     ])  # fmt: skip
     assert files(tmp_path) == [f"kit/{name}" for name in files(tmp_path / "kit")], "nothing is left beside it"
     for row in facts["files"]:

@@ -23,7 +23,7 @@ from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import InputError, UsageError, one_line
 from tinytrain.base.files import write_failed
 from tinytrain.base.units import format_bytes
-from tinytrain.kit.units import unit
+from tinytrain.kit.units import COMMANDS, unit
 from tinytrain.network.file import save_network
 
 DISTRIBUTION = "tinytrain-adapt"
@@ -47,14 +47,12 @@ class Device:
     memory: int
 
 
-def make_kit(
-    out: Path, device: Device, networks: Sequence[str], services: Sequence[str], wheel: Path | None = None
-) -> dict:
+def make_kit(out: Path, device: Device, networks: Sequence[str], wheel: Path | None = None) -> dict:
     """Write the kit to the new folder `out` and return its facts; after an error nothing is left.
 
-    It is for the minor version of this Python. `networks` are names or files, `services` commands of
-    `units.COMMANDS`. `wheel` is of this project, by default built from where it was installed from. Raises
-    InputError ``download-failed``, UsageError, StorageError, and what `load_backbone` raises.
+    It is for the minor version of this Python. `networks` are names or files. `wheel` is of this project, by
+    default built from where it was installed from. Raises InputError ``download-failed``, UsageError,
+    StorageError, and what `load_backbone` raises.
     """
     with _new_folder(out) as kit:
         for name in ("wheels", "kernels", "networks", "units"):
@@ -66,9 +64,9 @@ def make_kit(
                     "bad-value", f"{name}: a network in a kit has a name of letters and digits alone"
                 )
             save_network(network, kit / "networks" / f"{network.name}.safetensors")
-        for name in services:
+        for name in COMMANDS:
             (kit / "units" / f"tinytrain-{name}.service").write_text(unit(name, int(device.memory * MEMORY)))
-        _fetch_wheels(kit / "wheels", wheel, "[web]" if "serve" in services else "")
+        _fetch_wheels(kit / "wheels", wheel)
         _compile_kernels(device.processor, kit / "kernels")
         files = _listed(kit)
         (kit / "SHA256SUMS").write_text("".join(f"{row['sha256']}  {row['file']}\n" for row in files))
@@ -93,7 +91,7 @@ def _new_folder(out: Path) -> Iterator[Path]:
         raise write_failed(out, error) from error
 
 
-def _fetch_wheels(folder: Path, wheel: Path | None, extra: str) -> None:
+def _fetch_wheels(folder: Path, wheel: Path | None) -> None:
     with tempfile.TemporaryDirectory(prefix="tinytrain-") as work:
         project = str(wheel) if wheel else _own_wheel(Path(work))
         pinned = [f"{name}=={metadata.version(name)}" for name in PINNED]
@@ -101,7 +99,7 @@ def _fetch_wheels(folder: Path, wheel: Path | None, extra: str) -> None:
         platforms = [word for tag in PLATFORMS for word in ("--platform", tag)]
         options = ["--only-binary=:all:", "--implementation", "cp", "--python-version", VERSION, "--abi", abi]
         options += ["--abi", "abi3", "--abi", "none", *platforms, "--dest", str(folder)]
-        _pip("download", *options, project + extra, *pinned)
+        _pip("download", *options, f"{project}[web]", *pinned)
 
 
 def _own_wheel(work: Path) -> str:

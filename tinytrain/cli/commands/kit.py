@@ -42,7 +42,6 @@ def run(arguments) -> None:
     from tinytrain.firmware_sim.boards.board import find_board
     from tinytrain.kernels.dispatch.target import PROCESSORS
     from tinytrain.kit.folder import Device, make_kit, names
-    from tinytrain.kit.units import COMMANDS
 
     board = find_board(arguments.board)
     device = Device(board.processor.title, board.processor.core.lower(), board.memory.ram_bytes.value)
@@ -51,7 +50,7 @@ def run(arguments) -> None:
         raise UsageError("unsupported", f"no kit for a {board.processor.core}; there are kits for {boards}")
     say("fetching wheels and compiling kernels, which takes a minute or two")
     wheel = Path(arguments.wheel) if arguments.wheel else None
-    facts = make_kit(Path(arguments.out), device, arguments.backbone, [*COMMANDS], wheel)
+    facts = make_kit(Path(arguments.out), device, arguments.backbone, wheel)
     rows = [row for row in facts["files"] if not row["file"].startswith("kernels/")]
     lines = [f"{row['sha256'][:16]}  {format_bytes(row['bytes']):>8}  {row['file']}" for row in rows]
     nbytes = sum(row["bytes"] for row in facts["files"])
