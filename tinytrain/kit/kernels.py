@@ -7,15 +7,13 @@ other bytecode, of which numba makes other machine code for some kernels. FOLDER
 package, where a wheel that is built afterwards takes them from.
 """
 
-import hashlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tinytrain import kernels
 from tinytrain.base.console import Parser, guarded
-from tinytrain.base.files import write_bytes
-from tinytrain.kernels.compile_cache.cache import PACKAGED, packaged_for
+from tinytrain.kernels.compile_cache.cache import PACKAGED, Cache, packaged_for
 from tinytrain.kernels.dispatch.code import described
 from tinytrain.kernels.dispatch.target import PROCESSORS, Target, compile_for
 from tinytrain.kernels.kernel import Kernel, file_name, kernel_of
@@ -54,15 +52,11 @@ def compile_kernels(calls: Calls, processor: Target, base: Path) -> Path:
     cross_compile(Codegen(processor))
     folder = packaged_for(processor, base)
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / file_name("tools", ""), tools())
+    cache = Cache(folder, kept=True, warning=None, verified={})
+    cache.write(file_name("tools", ""), tools())
     for (name, kinds), arguments in calls.items():
-        code = compiler.machine_code_of(kernel_of(name).source(), arguments)
-        _write(folder / file_name(name, kinds), code)
+        cache.write(file_name(name, kinds), compiler.machine_code_of(kernel_of(name).source(), arguments))
     return folder
-
-
-def _write(path: Path, content: bytes) -> None:
-    write_bytes(path, hashlib.sha256(content).digest() + content)
 
 
 def main(arguments: Sequence[str]) -> int:
