@@ -73,31 +73,29 @@ def parse_address(text: str, environment: Mapping[str, str] = os.environ) -> Add
 
 def discovery(topic: str, class_names: Sequence[str]) -> tuple[str, dict]:
     """Where Home Assistant looks for a device, and what it finds there: sensors, a button and a choice."""
-    device = _slug(topic)
-    state, said = f"{topic}/state", "value_json"
-
-    def component(name: str, platform: str, text: str, **more) -> dict:
-        return {"platform": platform, "unique_id": f"{device}_{name}", "name": text, **more}
-
+    device, state = _slug(topic), f"{topic}/state"
     shown = {"state_topic": state}
     components = {
-        "class": component(
-            "class", "sensor", "Class", **shown, json_attributes_topic=state,
-            value_template=f"{{{{ {said}.class or {said}.verdict }}}}",
-        ),
-        "confidence": component(
-            "confidence", "sensor", "Confidence", **shown, unit_of_measurement="%",
-            state_class="measurement", value_template=f"{{{{ ({said}.confidence * 100) | round(1) }}}}",
-        ),
-        "drift": component(
-            "drift", "binary_sensor", "Images have changed", **shown, device_class="problem",
-            value_template=f"{{{{ 'ON' if {said}.drift == 'drift' else 'OFF' }}}}",
-        ),
-        "wrong": component("wrong", "button", "Wrong", command_topic=f"{topic}/wrong", payload_press="wrong"),
-        "correct": component(
-            "correct", "select", "It is", **shown, command_topic=f"{topic}/correct",
-            options=[*class_names], value_template=f"{{{{ {said}.class }}}}",
-        ),
+        "class": {
+            "platform": "sensor", "name": "Class", **shown, "json_attributes_topic": state,
+            "value_template": "{{ value_json.class or value_json.verdict }}",
+        },
+        "confidence": {
+            "platform": "sensor", "name": "Confidence", **shown, "unit_of_measurement": "%",
+            "state_class": "measurement", "value_template": "{{ (value_json.confidence * 100) | round(1) }}",
+        },
+        "drift": {
+            "platform": "binary_sensor", "name": "Images have changed", **shown, "device_class": "problem",
+            "value_template": "{{ 'ON' if value_json.drift == 'drift' else 'OFF' }}",
+        },
+        "wrong": {
+            "platform": "button", "name": "Wrong", "command_topic": f"{topic}/wrong",
+            "payload_press": "wrong",
+        },
+        "correct": {
+            "platform": "select", "name": "It is", **shown, "command_topic": f"{topic}/correct",
+            "options": [*class_names], "value_template": "{{ value_json.class }}",
+        },
     }  # fmt: skip
     return f"{DISCOVERY}/device/{device}/config", {
         "device": {
@@ -109,7 +107,7 @@ def discovery(topic: str, class_names: Sequence[str]) -> tuple[str, dict]:
         },
         "origin": {"name": "tinytrain", "sw_version": __version__},
         "availability_topic": f"{topic}/status",
-        "components": components,
+        "components": {name: c | {"unique_id": f"{device}_{name}"} for name, c in components.items()},
     }
 
 

@@ -271,12 +271,11 @@ class Keyboard:
 
     def wait(self, duration: float) -> bool:
         """Wait for a line, at most `duration` seconds; whether there is one."""
-        if self._lines or not select.select([0] if self._open else [], [], [], duration)[0]:
-            return bool(self._lines)
-        data = os.read(0, 4096).decode(errors="replace")
-        self._open = bool(data)
-        *lines, self._rest = (self._rest + data).split("\n")
-        self._lines += lines
+        if not self._lines and select.select([0] if self._open else [], [], [], duration)[0]:
+            data = os.read(0, 4096).decode(errors="replace")
+            self._open = bool(data)
+            *lines, self._rest = (self._rest + data).split("\n")
+            self._lines += lines
         return bool(self._lines)
 
     def lines(self) -> list[str]:
