@@ -234,6 +234,14 @@ def test_kernels_that_came_with_the_package_are_looked_at_where_they_lie(sealed,
     assert line.facts["bytes"] == 8, "for this processor it brings none"
 
 
+def test_kernels_of_the_package_are_looked_at_only_if_no_setting_of_numba_asks_for_others(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("NUMBA_")]:
+        monkeypatch.delenv(name)
+    assert doctorcode._asked(doctorcode.PACKAGED_PROBE)[0].startswith(str(jitcache.PACKAGED))
+    monkeypatch.setenv("NUMBA_OPT", "1")
+    assert doctorcode._asked(doctorcode.PACKAGED_PROBE) == (None, None)
+
+
 def test_kernels_that_others_could_exchange_are_not_used_and_said_so(sealed, tmp_path):
     tmp_path.chmod(0o777)
     (line,) = doctorcode.kernels(sealed[0])

@@ -34,9 +34,8 @@ print(json.dumps(library()))
 """
 PACKAGED_PROBE = """
 import json
-from tinytrain.kernels.compile_cache.cache import packaged_for
-from tinytrain.kernels.dispatch.target import target
-print(json.dumps(str(packaged_for(target()))))
+from tinytrain.kernels.dispatch.target import packaged
+print(json.dumps(packaged() and str(packaged())))
 """
 CALLS_PROBE = """
 import json

@@ -11,17 +11,15 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from tinytrain.base.cache_folder import cache_folder
-from tinytrain.kernels.compile_cache.cache import Cache, open_cache, packaged_for
-from tinytrain.kernels.compile_cache.facts import settings
+from tinytrain.kernels.compile_cache.cache import Cache, open_cache
 from tinytrain.kernels.compile_cache.watch import WATCH
 from tinytrain.kernels.dispatch import machine_code
 from tinytrain.kernels.dispatch.code import Code, Kinds, described, kinds_of
 from tinytrain.kernels.dispatch.machine_code import unpacked
-from tinytrain.kernels.dispatch.target import NAMED, target
+from tinytrain.kernels.dispatch.target import packaged, target
 from tinytrain.kernels.fallback import warn_once
 
-# Before anything is read from it. A setting of numba may ask for other code than the package brings.
-CACHE = open_cache(cache_folder("jit"), None if settings(NAMED) else packaged_for(target()))
+CACHE = open_cache(cache_folder("jit"), packaged())  # before anything is read from it
 if CACHE.warning and CACHE.folder:
     warn_once(CACHE.warning)
 # Kinds of arguments that `tinytrain.pipeline.warmup` has for a kernel, if they are several.

@@ -7,10 +7,12 @@ all of them, and can be compiled on another machine, beforehand.
 import functools
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from llvmlite import binding
 
+from tinytrain.kernels.compile_cache.cache import packaged_for
 from tinytrain.kernels.compile_cache.facts import settings
 
 X86, ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
@@ -70,6 +72,11 @@ def level(triple: str, features: Mapping[str, bool]) -> Target | None:
     names = (name for name, needs in LEVELS.items() if all(features.get(n) for n in needs.split()))
     found = PROCESSORS.get(next(names, ""))
     return found if found and found.triple == triple else None
+
+
+def packaged() -> Path | None:
+    """Where the package may bring kernels for this process; None if a setting of numba asks for others."""
+    return None if settings(NAMED) else packaged_for(target())
 
 
 def is_chosen() -> bool:
