@@ -35,6 +35,7 @@ def place(tmp_path_factory):
     (place / "archive").write_bytes(b"PK\x03\x04 and more")
     (place / "state_dict.safetensors").write_bytes(encode({"w": np.zeros(3, np.float32)}, {"format": "pt"}))
     Image.new("RGB", (8, 8)).save(place / "image", "JPEG")
+    Image.new("RGB", (8, 8)).save(place / "picture", "WEBP")
     for kind in KINDS:
         for suffix in kind.suffixes:
             (place / f"some{suffix}").write_bytes(b"anything")
@@ -57,6 +58,7 @@ SAID = {
     "toy.safetensors": (None, "is a network; a network goes to --backbone"),
     "some.pkl": (None, "goes to --backbone"),
     "image": ("is an image", "the delta comes before the images"),
+    "picture": ("is an image", "the delta comes before the images"),
     "plan.json": ("is a plan", "tinytrain adapt DIR --plan PLAN --out FILE"),
     "report.json": ("is a report", "is a report"),
     "page": ("is a web page", "is a web page; give the file that 'tinytrain adapt DIR --out FILE' wrote"),

@@ -77,7 +77,7 @@ KINDS = [
             ".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pbm", ".bmp", ".webp", ".avif", ".gif", ".tif",
             ".tiff", ".heic",
         ),
-        (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"II*\0", b"MM\0*"),
+        (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"WEBP", b"II*\0", b"MM\0*"),
         {"delta": "the delta comes before the images: tinytrain predict DELTA IMAGE"},
     ),
     FileKind(
@@ -134,8 +134,9 @@ def _described(head: bytes, suffix: str, role: str) -> tuple[str, str | None] | 
         return _json_file(head, role)
     elif suffix in (".onnx", ".tflite") and PRODUCER.encode() in head[:200]:
         return EXPORTED
+    start = head[8:] if head[:4] == b"RIFF" else head  # what it is comes behind its size
     for kind in KINDS:
-        if suffix in kind.suffixes or any(map(head.startswith, kind.magic)):
+        if suffix in kind.suffixes or any(map(start.startswith, kind.magic)):
             return kind.what, kind.remedies.get(role)
     return None
 
