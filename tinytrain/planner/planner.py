@@ -108,7 +108,7 @@ class Planner:
         if self.given:
             return self._probe(m) if (m := self.given.recipe.measured) else None
         memory, guess = self.budget.memory, self.unmeasured()
-        trains = self._smallest_training(guess) <= memory
+        trains = self._fits(self._least_recipe(guess))
         if trains and not self.wanted:
             return None
         if not self.wanted:
