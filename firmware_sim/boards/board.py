@@ -1,11 +1,25 @@
-"""Boards as rows of ``boards.yaml``: their memory, how fast they are taken to be, and who says so."""
+"""Boards as rows of ``boards.yaml``: their memory, how fast they are taken to be, and who says so.
 
-from dataclasses import dataclass
+A file of one's own has one row. With `like` it takes from a known board what it does not say itself.
+"""
+
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.registry import find
-from tinytrain.base.schema import WrongError, choice, count, flag, flat, number, parsed, table, text
+from tinytrain.base.schema import (
+    WrongError,
+    choice,
+    count,
+    flag,
+    flat,
+    named,
+    number,
+    parsed,
+    table,
+    text,
+)
 from tinytrain.base.yaml_file import read_yaml
 
 FILE = Path(__file__).with_name("boards.yaml")
@@ -64,12 +78,16 @@ class Flash:
 
 @dataclass(frozen=True)
 class Speed:
-    """Rates are those of one core in float32 kernels; `watts` at work."""
+    """Rates are those of one core in float32 kernels; `watts` at work.
+
+    `measured`: MACs per cycle of a whole prediction on the board itself, by precision.
+    """
 
     macs_per_cycle: Figure
     bytes_per_cycle: Figure
     call_seconds: Figure
     watts: Figure
+    measured: dict[str, Figure] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -92,6 +110,11 @@ def _figure(check):
     return table(Figure, {"value": check, "source": text})
 
 
+def _measured(value, where):
+    known = choice("float32", "int8")
+    return {known(name, where): figure for name, figure in named(RATE)(value, where).items()}
+
+
 SIZE, RATE = _figure(count(0, LARGEST)), _figure(number(1e-6, 1000))
 CHECKS = {
     "title": text,
@@ -110,7 +133,9 @@ CHECKS = {
     "bytes_per_cycle": RATE,
     "call_seconds": _figure(number(0, 1)),
     "watts": RATE,
+    "measured": _measured,
 }
+SUFFIXES = (".yaml", ".yml")
 
 
 def load_boards(path: Path = FILE) -> dict[str, Board]:
@@ -138,6 +163,26 @@ def _board(row, where: str) -> Board:
     return board
 
 
+def own_row(path: str) -> tuple[str, dict]:
+    """Name and row of the one board in a file. Raises InputError ``bad-value``."""
+    content = read_yaml(path, "bad-value")
+    if not isinstance(content, dict) or len(content) != 1:
+        held = len(content) if isinstance(content, dict) else 0
+        raise InputError("bad-value", f"{path} holds {held} boards; keep one")
+    return next(iter(content.items()))
+
+
 def find_board(name: str) -> Board:
-    """The board of that name. Raises UsageError with the closest known one."""
-    return find("board", name, load_boards())
+    """The board of that name, or of the file. Raises UsageError with the closest known one, or InputError."""
+    if not name.endswith(SUFFIXES):
+        return find("board", name, load_boards())
+    title, row = own_row(name)
+    return parsed(_own_board, row, f"{name}: {one_line(title, 60)}", "bad-value")
+
+
+def _own_board(row, where: str) -> Board:
+    if isinstance(row, dict) and "like" in row:
+        known = read_yaml(FILE, "bad-value")
+        row = {**known[choice(*known)(row["like"], "like")], **row}
+        del row["like"]
+    return _board(row, where)

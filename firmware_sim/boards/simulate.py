@@ -5,10 +5,22 @@ from dataclasses import dataclass, replace
 from tinytrain.base.answer import with_old_keys
 from tinytrain.base.errors import BudgetError
 from tinytrain.base.progress import OnProgress, silent
+from tinytrain.delta.delta import apply
 from tinytrain.delta.file import encode_delta
 from tinytrain.firmware_sim.boards.board import Board
 from tinytrain.firmware_sim.boards.counters import Count
-from tinytrain.firmware_sim.boards.estimate import ADAPTATION, MODEL, band, seconds_by_stage, wear
+from tinytrain.firmware_sim.boards.estimate import (
+    ADAPTATION,
+    BAND,
+    MEASURED,
+    MEASURED_BAND,
+    MODEL,
+    band,
+    one_inference,
+    seconds,
+    seconds_by_stage,
+    wear,
+)
 from tinytrain.firmware_sim.boards.remedies import for_flash, for_ram
 from tinytrain.firmware_sim.boards.simulated_device import SimulatedDevice
 from tinytrain.pipeline.adapt import adapt
@@ -69,7 +81,7 @@ def simulate(
     }
     remedies = list(for_flash(board, network, flash["slots"])) if flash["missing"] else []
     facts |= {"fits": not flash["missing"], "remedies": remedies, "ram": ram, "flash": flash}
-    facts |= _costs(board, device, report, worn)
+    facts |= _costs(board, network, device, report, worn)
     return Simulation(facts, report, device)
 
 
@@ -79,9 +91,10 @@ def describe(board: Board) -> dict:
     return {"title": part.title, "core": part.core, "kind": part.kind, "figures": figures}
 
 
-def battery(joules: float, watt_hours: float = WATT_HOURS) -> dict:
-    """The fraction of a battery that so many joules take."""
-    return {"watt_hours": watt_hours, "share": band(joules / (watt_hours * JOULES_PER_WATT_HOUR))}
+def battery(joules: dict[str, float], watt_hours: float = WATT_HOURS) -> dict:
+    """The fraction of a battery that a band of joules takes."""
+    share = {name: value / (watt_hours * JOULES_PER_WATT_HOUR) for name, value in joules.items()}
+    return {"watt_hours": watt_hours, "share": share}
 
 
 def room(has: int, needs: int) -> dict[str, int]:
@@ -89,12 +102,16 @@ def room(has: int, needs: int) -> dict[str, int]:
     return {"has": has, "needs": needs, "missing": max(0, needs - has)}
 
 
-def _costs(board: Board, device: SimulatedDevice, report: Report, worn: dict) -> dict:
+def _costs(board: Board, network, device: SimulatedDevice, report: Report, worn: dict) -> dict:
     tally, planned = device.tally, report.to_json()
     stages = {name: tally.total(name) for name in ADAPTATION if tally.stages.get(name)}
     total = sum(stages.values(), Count())
-    time = seconds_by_stage(tally, board)
-    joules = sum(time.values()) * board.speed.watts.value
+    precision = report.plan.recipe.precision
+    time = seconds_by_stage(tally, board, precision)
+    one = one_inference(apply(network, report.delta), precision).values()
+    measured = board.speed.measured.get(precision)
+    width = MEASURED_BAND if measured else BAND
+    joules = band(sum(time.values()) * board.speed.watts.value, width)
     facts = {
         "accuracy": planned["accuracy"],
         "counted": {
@@ -107,13 +124,19 @@ def _costs(board: Board, device: SimulatedDevice, report: Report, worn: dict) ->
         },
         "canaries": device.canaries,
         "model": {
-            "calibrated": False,
-            "statement": MODEL,
+            "calibrated": measured is not None,
+            "precision": precision,
+            "measured": measured and vars(measured),
+            "statement": MEASURED if measured else MODEL,
             "cores": 1,
             "assumed": [name for name, f in board.figures().items() if f.is_assumed],
         },
-        "seconds": {**band(sum(time.values())), "stages": time},
-        "joules": band(joules),
+        "seconds": {**band(sum(time.values()), width), "stages": time},
+        "inference": {
+            "seconds": band(sum(seconds(count, board, precision) for count in one), width),
+            "macs": sum(count.network_macs for count in one),
+        },
+        "joules": joules,
         "battery": battery(joules),
         "wear": worn,
         "warnings": planned["warnings"],

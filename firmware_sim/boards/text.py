@@ -71,6 +71,7 @@ def _costs(facts: dict) -> Lines:
     deltas = f"{writes['deltas']:g} delta of {w['delta_bytes']:,} bytes and {writes['records']:g} records"
     worn = f"{w['adaptations_until_worn']:,} adaptations until worn ({w['erase_cycles']:,} cycles)"
     yield "time", f"{_band(facts['seconds'], 's')}: {stages}"
+    yield "inference", f"{_band(facts['inference']['seconds'], 's')} for one image"
     yield "energy", _band(facts["joules"], "J")
     yield "battery", f"{fraction['estimate']:.2%} ({low} to {high}) of {hours}"
     yield "flash wear", f"{deltas} written per adaptation: {worn}"
@@ -91,12 +92,18 @@ def three_digits(value: float) -> str:
 
 
 def _model(facts: dict) -> Lines:
+    model = facts["model"]
+    if measured := model["measured"]:
+        rate = f"{measured['value']:.3g} MACs per cycle in {model['precision']}"
+        yield "model", f"calibrated by a prediction on the board, {rate}: expect a quarter more or less"
+        yield "model", f"{model['statement']}; {measured['source']}"
+        return
     value = {name: figure["value"] for name, figure in facts["board"]["figures"].items()}
     rates = f"{value['macs_per_cycle']:g} MACs and {value['bytes_per_cycle']:g} bytes per cycle"
     costs = f"{value['call_seconds']:g} s per call, {value['watts']:g} W"
-    yield "model", "UNCALIBRATED: no board was measured; half to twice the estimate is the band to expect"
-    yield "model", facts["model"]["statement"]
-    yield "model", f"{rates}, {costs}; assumed, without a document: {', '.join(facts['model']['assumed'])}"
+    yield "model", "UNCALIBRATED: not measured on a board; half to twice the estimate is the band to expect"
+    yield "model", model["statement"]
+    yield "model", f"{rates}, {costs}; assumed, without a document: {', '.join(model['assumed'])}"
 
 
 def render_boards(rows: list[dict]) -> str:

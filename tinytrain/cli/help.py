@@ -60,7 +60,7 @@ _PREDICTING = {"delta": ("delta", "store", "backbone"), "images": _PREDICTED, "o
 # Command -> sections of its help, in order: the names of its arguments in the code.
 SECTIONS = {
     **dict.fromkeys(("adapt", "check", "plan", "emit"), _ADAPTING),
-    "simulate": {"board": ("board", "boards", "battery"), **_ADAPTING},
+    "simulate": {"board": ("board", "boards", "calibrate", "battery"), **_ADAPTING},
     **dict.fromkeys(("predict", "eval"), _PREDICTING),
 }
 

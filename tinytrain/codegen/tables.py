@@ -127,6 +127,7 @@ def c_plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterat
         "TT_HELD_ROWS": (shown.count, "that a pass holds, in its workspace"),
         "TT_LAST_ROW_FIRST": (int(shown.last_first), "1: tt_predict asks for the last row first"),
         "TT_LAYERS": (len(network.layers), ""),
+        "TT_MACS": (network.macs, "multiply-accumulates of one image"),
         "TT_WIDEST": (max(layer.cout for layer in network.layers), "output channels of one of them"),
         "TT_INT8": (int(device.int8), "1: weights and values between layers are int8"),
         "TT_EMBEDDING": (network.embedding_size, "numbers of an embedding"),

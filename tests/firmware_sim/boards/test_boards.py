@@ -7,12 +7,12 @@ import yaml
 from cases import each
 
 from tinytrain.base.errors import InputError, UsageError
-from tinytrain.firmware_sim.boards.board import FILE, find_board, load_boards, parse_board
+from tinytrain.firmware_sim.boards.board import FILE, Figure, find_board, load_boards, parse_board
 
 ROWS = yaml.safe_load(FILE.read_text())
 WANTED = (
     "raspberry-pi-zero-2w", "raspberry-pi-4", "raspberry-pi-5", "jetson-nano", "stm32f746", "stm32h743",
-    "rp2040", "esp32-s3", "coral-dev-board-micro",
+    "rp2040", "esp32-s3", "coral-dev-board-micro", "nrf5340", "rp2350", "stm32u585", "stm32n657", "esp32-p4",
 )  # fmt: skip
 
 
@@ -87,6 +87,49 @@ def test_a_board_named_twice_is_refused(tmp_path):
     path.write_text(FILE.read_text() + "\nrp2040: {}\n")
     with pytest.raises(InputError, match="rp2040 occurs twice"):
         load_boards(path)
+
+
+# ---- a board of one's own -------------------------------------------------------------------------
+
+
+def own(tmp_path, text: str) -> str:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_file_is_a_board_that_takes_from_another_what_it_does_not_say(tmp_path):
+    path = own(tmp_path, "mine: {like: rp2350, clock_mhz: {value: 200, source: my clock}}")
+    mine, like = find_board(path), find_board("rp2350")
+    assert mine.processor.clock_mhz == Figure(200.0, "my clock")
+    assert mine.figures() == {**like.figures(), "clock_mhz": mine.processor.clock_mhz}
+
+
+def test_a_whole_row_is_a_board(tmp_path):
+    path = own(tmp_path, yaml.safe_dump({"mine": ROWS["rp2040"]}))
+    assert find_board(path) == find_board("rp2040")
+
+
+@each(
+    ("text", "said"),
+    [
+        ("mine: {like: rp2530}", "mine: like is 'rp2530'; allowed: one of"),
+        ("mine: {like: [rp2350]}", "like is ['rp2350']"),
+        ("mine: {title: x}", "missing"),
+        ("mine: {like: rp2350, clock_mhz: 200}", "a table with value, source"),
+        ("a: {like: rp2350}\nb: {like: rp2350}", "holds 2 boards; keep one"),
+        (
+            "mine: {like: rp2350, measured: {float32: {value: 0, source: line}}}",
+            "measured.float32.value is 0",
+        ),
+        ("mine: {like: rp2350, measured: 1}", "measured is 1"),
+        ("mine: {like: rp2350, measured: {int4: {value: 1, source: x}}}", "one of float32, int8"),
+    ],
+)
+def test_a_file_that_is_no_board_is_refused_in_one_line(tmp_path, text, said):
+    with pytest.raises(InputError) as refused:
+        find_board(own(tmp_path, text))
+    assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
 def test_an_unknown_board_gets_the_closest_name():

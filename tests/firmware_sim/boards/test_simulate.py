@@ -1,5 +1,6 @@
 """A simulated adaptation: what it is said to cost, and what is said where it does not fit."""
 
+import io
 import json
 from dataclasses import replace
 
@@ -10,21 +11,31 @@ from tinytrain.base.errors import BudgetError
 from tinytrain.cli import main as cli
 from tinytrain.firmware_sim.boards.board import Figure, find_board
 from tinytrain.firmware_sim.boards.counters import Count
-from tinytrain.firmware_sim.boards.estimate import band, seconds, store_writes, wear
+from tinytrain.firmware_sim.boards.estimate import (
+    MEASURED_BAND,
+    band,
+    one_inference,
+    seconds,
+    store_writes,
+    wear,
+)
 from tinytrain.firmware_sim.boards.simulate import simulate
+from tinytrain.firmware_sim.boards.simulated_device import SimulatedDevice
 from tinytrain.firmware_sim.boards.text import render_simulation, three_digits
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.policies.registry import find_policy
+from tinytrain.runtime.embedder import Embedder
 
 ROOMY = Budget(memory=2**22)
 
 
-def board(wear_levelled=False, **figures):
+def board(wear_levelled=False, measured=None, **figures):
     row = find_board("stm32h743")
     values = {name: Figure(value, "test") for name, value in figures.items()}
     values["wear_levelled"] = wear_levelled
+    values["measured"] = {"float32": Figure(measured, "test")} if measured else {}
     parts = {
         name: replace(part, **{key: values[key] for key in values.keys() & vars(part).keys()})
         for name, part in vars(row).items()
@@ -41,12 +52,31 @@ def simulated(row, network=None, budget=ROOMY, policy="tinytrain"):
 
 def test_time_is_the_longer_of_computing_and_moving_plus_the_calls():
     row = board(clock_mhz=100.0, macs_per_cycle=0.5, bytes_per_cycle=2.0, call_seconds=1e-3)
-    assert seconds(Count(calls=2, network_macs=10**8, bytes=10), row) == pytest.approx(2 + 2e-3)
-    assert seconds(Count(calls=0, network_macs=1, bytes=4 * 10**8), row) == pytest.approx(2)
+    assert seconds(Count(calls=2, network_macs=10**8, bytes=10), row, "int8") == pytest.approx(2 + 2e-3)
+    assert seconds(Count(calls=0, network_macs=1, bytes=4 * 10**8), row, "int8") == pytest.approx(2)
 
 
-def test_a_band_is_half_to_twice():
+def test_a_measured_rate_has_bytes_and_calls_in_it_and_is_that_of_one_precision():
+    row = board(clock_mhz=100.0, call_seconds=1e-3, measured=0.25)
+    count = Count(calls=2, network_macs=10**8, bytes=10**12)
+    assert seconds(count, row, "float32") == pytest.approx(4)
+    assert seconds(count, row, "int8") > 1000
+
+
+def test_a_band_is_half_to_twice_and_a_quarter_where_it_was_measured():
     assert band(3.0) == {"low": 1.5, "estimate": 3.0, "high": 6.0}
+    assert band(3.0, MEASURED_BAND) == {"low": 2.4, "estimate": 3.0, "high": 3.75}
+
+
+def test_one_inference_is_counted_as_it_runs(monkeypatch):
+    """Kernel by kernel what an embedder calls for one image."""
+    network, machine = toy_network(), SimulatedDevice(2**22)
+    counting = machine.kernels()
+    monkeypatch.setattr("tinytrain.runtime.embedder.kernel_table.load", lambda _: counting)
+    Embedder(network).embedding(toy_episode().support.image(0, network.input))
+    machine.tally.end_stage("inference")
+    assert one_inference(network, "float32") == machine.tally.stages["inference"]
+    assert sum(c.network_macs for c in one_inference(network, "float32").values()) == network.macs
 
 
 def test_the_store_writes_one_delta_and_three_records_per_adaptation():
@@ -108,6 +138,27 @@ def test_the_facts_are_json_and_marked_uncalibrated():
     assert 0 < facts["battery"]["share"]["estimate"] < 1
 
 
+def test_seconds_of_an_inference_stand_beside_those_of_an_adaptation():
+    facts = simulated(board()).facts
+    one, whole = facts["inference"]["seconds"]["estimate"], facts["seconds"]["estimate"]
+    assert 0 < one < whole / facts["episode"]["n_support"]
+    assert f"inference   {three_digits(one)} s (" in render_simulation(facts)
+
+
+def test_a_measured_board_is_calibrated_for_its_precision_alone():
+    facts = simulated(board(measured=0.25)).facts
+    text = render_simulation(facts)
+    assert facts["model"]["calibrated"] and "UNCALIBRATED" not in text
+    assert "0.25 MACs per cycle in float32" in text
+    assert facts["seconds"]["high"] == pytest.approx(1.25 * facts["seconds"]["estimate"])
+    macs = facts["counted"]["network_macs"] + facts["counted"]["other_macs"]
+    assert facts["seconds"]["estimate"] == pytest.approx(macs / 0.25 / 480e6)
+    only_int8 = board()
+    only_int8.speed.measured["int8"] = Figure(0.25, "test")
+    facts = simulated(only_int8).facts
+    assert not facts["model"]["calibrated"] and "UNCALIBRATED" in render_simulation(facts)
+
+
 # ---- the command ---------------------------------------------------------------------------------
 
 
@@ -118,18 +169,51 @@ def test_boards_are_listed(capsys):
     assert table == capsys.readouterr().out and "stm32f746" in table
 
 
+LINE = "cycles: 135789000 for 22453504 MACs in float32, by DWT"
+CALIBRATE = ("--board", "stm32h743", "--out", "mine.yaml", "--calibrate")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
         ([], 2, "give --board NAME"),
         (["--board", "stm32h734"], 2, "did you mean stm32h743"),
         (["--board", "rp2040", "--battery", "0"], 2, "not a number of watt-hours"),
+        (["--board", "nowhere.yaml"], 3, "nowhere.yaml"),
+        (["--board", "rp2040", "--calibrate", LINE], 2, "--out FILE"),
+        (["--board", "rp2040", "--out", "x.yaml"], 2, "--calibrate LINE"),
+        (["--calibrate", LINE, "--out", "x.yaml"], 2, "give --board NAME"),
+        (["--board", "rp2040", "--calibrate", LINE, "--out", "x.txt"], 2, "must end in .yaml"),
+        ([*CALIBRATE, "cycles: lots"], 3, "no line 'cycles: N for N MACs in PRECISION, by COUNTER'"),
+        ([*CALIBRATE, f"{LINE}, emulated"], 3, "an emulator"),
+        ([*CALIBRATE, "cycles: none, no counter is known"], 3, "counted no cycles"),
+        ([*CALIBRATE, LINE.replace("135789000", "0")], 3, "0 cycles"),
     ],
 )
-def test_a_wrong_command_line_is_one_line(capsys, arguments, code, said):
+def test_a_wrong_command_line_is_one_line(capsys, arguments, code, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert cli.main(["simulate", *arguments]) == code
     out, err = capsys.readouterr()
-    assert out == "" and said in err and err.count("\n") == 1
+    assert out == "" and said in err and err.count("\n") == 1 and not any(tmp_path.iterdir())
+
+
+def test_a_line_of_the_demo_becomes_a_board_that_is_calibrated(capsys, tmp_path, monkeypatch):
+    """The line is found in all that the demo said; what was measured before in another precision stays."""
+    mine = str(tmp_path / "mine.yaml")
+    assert cli.main(["simulate", "--board", "stm32h743", "--calibrate", LINE, "--out", mine, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["macs_per_cycle"] == pytest.approx(22453504 / 135789000)
+    said = "adapted\r\nlearnt: 0badc0de\r\ncycles: 400 for 100 MACs in int8, by mcycle\r\n10 of 10 right\r\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(said))
+    assert cli.main(["simulate", "--board", mine, "--calibrate", "-", "--out", mine]) == 0
+    found = find_board(mine)
+    assert found.speed.measured == {
+        "float32": Figure(22453504 / 135789000, LINE),
+        "int8": Figure(0.25, "cycles: 400 for 100 MACs in int8, by mcycle"),
+    }
+    assert found.figures() == find_board("stm32h743").figures()
+    text = capsys.readouterr().out
+    assert "0.25 MACs per cycle in int8" in text and f"--board {mine}" in text
 
 
 @pytest.mark.parametrize("policy", quick(["tinytrain", "none", "full"]))

@@ -1,5 +1,7 @@
 """``tinytrain simulate``: run an adaptation on a simulated board and show its cost there."""
 
+import sys
+
 from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import add_backbone, add_json, check_outputs, print_result, say
@@ -7,25 +9,35 @@ from tinytrain.cli.commands.common import add_backbone, add_json, check_outputs,
 DESCRIPTION = (
     "Run an adaptation on a simulated board. Shows whether it fits, the counted operations, and its cost in "
     "time, energy and flash. The exit code is 7 if the board is too small, and 4 if only the budget is too "
-    "small."
+    "small. With --calibrate, write the board to a file, as fast as it was measured to be."
 )
 EXAMPLES = """\
   tinytrain simulate --boards
   tinytrain simulate --board stm32h743 --shots 5
   tinytrain simulate photos/ --board raspberry-pi-zero-2w --backbone mcunet-5fps --plot arena.svg
   tinytrain simulate --board esp32-s3 --backbone mcunet-5fps --budget 300kB --json
+  tinytrain simulate --board stm32h743 --calibrate - --out mine.yaml < said-by-the-board.txt
+  tinytrain simulate --board mine.yaml
 """
 DOES_NOT_FIT = 7
 LIST = "list"
+MOST_TEXT = 1_000_000  # characters that are read of what a board said
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("--board", metavar="NAME", help="board to simulate; --boards lists them")
+    parser.add_argument(
+        "--board", metavar="NAME", help="board to simulate; --boards lists them; or FILE.yaml of your own"
+    )
     parser.add_argument("--boards", action="store_true", help="list the boards; with --json all figures")
     parser.add_argument(
         "--battery", type=_watt_hours, default="10", metavar="WH",
         help="battery capacity in watt-hours; default: 10, a cell of size 18650",
     )  # fmt: skip
+    parser.add_argument(
+        "--calibrate", metavar="LINE",
+        help="'cycles: ...', as the example of 'tinytrain emit' said on the board; - reads all that it said",
+    )  # fmt: skip
+    parser.add_argument("-o", "--out", metavar="FILE", help="board file to write with --calibrate (.yaml)")
     parser.add_argument("--plot", metavar="FILE", help="also draw the memory arena over time (.svg)")
     episodes.add_arguments(parser)
     add_backbone(parser)
@@ -47,6 +59,8 @@ def run(arguments) -> int | None:
         return _list(arguments)
     if arguments.board is None:
         raise UsageError("usage", "give --board NAME; tinytrain simulate --boards lists them")
+    if arguments.calibrate is not None or arguments.out is not None:
+        return _calibrate(arguments)
     _check_plot(arguments.plot)
     from tinytrain.base.progress import ProgressLine
     from tinytrain.episode.kinds import kind_of
@@ -65,12 +79,30 @@ def run(arguments) -> int | None:
         )
     facts = {**simulation.facts, "warnings": opened.warnings + simulation.facts.get("warnings", [])}
     if "battery" in facts:
-        facts["battery"] = battery(facts["joules"]["estimate"], arguments.battery)
+        facts["battery"] = battery(facts["joules"], arguments.battery)
     if arguments.plot:
         _plot(arguments.plot, board, simulation)
     say(*facts["warnings"])
     print_result(facts, kind_of(network.input.kind).words(render_simulation(facts)), arguments.json)
     return 0 if simulation.fits else DOES_NOT_FIT
+
+
+def _calibrate(arguments) -> None:
+    from tinytrain.base.files import write_bytes
+    from tinytrain.firmware_sim.boards.board import SUFFIXES
+    from tinytrain.firmware_sim.boards.calibrate import calibrated, measured
+
+    out, text = arguments.out, arguments.calibrate
+    if text is None or out is None:
+        raise UsageError("usage", "--calibrate LINE and --out FILE belong together; give both")
+    if not out.endswith(SUFFIXES):
+        raise UsageError("usage", f"{out!r} must end in .yaml")
+    check_outputs(out)
+    precision, rate, source = measured(sys.stdin.read(MOST_TEXT) if text == "-" else text)
+    write_bytes(out, calibrated(arguments.board, precision, rate, source).encode())
+    facts = {"out": out, "precision": precision, "macs_per_cycle": rate}
+    said = f"{out}: {rate:.3g} MACs per cycle in {precision}; next: tinytrain simulate --board {out}"
+    print_result(facts, said, arguments.json)
 
 
 def _check_plot(path: str | None) -> None:

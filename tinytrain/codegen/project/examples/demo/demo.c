@@ -1,5 +1,6 @@
 #include "demo.h"
 
+#include "cycles.h"
 #include "examples.h"
 
 /* A number from 0 on, with three decimals. */
@@ -73,6 +74,33 @@ static uint32_t say_answer(uint32_t query)
     return found.label == tt_example_label[query];
 }
 
+/* Cycles of a prediction, for 'tinytrain simulate --calibrate'. A counter that stands still is none. */
+static void say_cycles(void)
+{
+    float logits[TT_WAYS];
+    uint32_t cycles;
+
+    tt_start_cycles();
+    cycles = tt_cycles();
+    if (tt_predict(tt_example_support[0], logits) < 0)
+        return;
+    cycles = tt_cycles() - cycles;
+    say("cycles: ");
+    if (cycles == 0) {
+        say("none, no counter of this processor counts: see cycles.h\n");
+        return;
+    }
+    say_number(cycles);
+    say(" for ");
+    say_number(TT_MACS);
+    say(TT_INT8 ? " MACs in int8, by " : " MACs in float32, by ");
+#ifdef TT_EMULATED
+    say(TT_COUNTER ", emulated\n");
+#else
+    say(TT_COUNTER "\n");
+#endif
+}
+
 int demo(void)
 {
     uint32_t right = 0;
@@ -93,5 +121,6 @@ int demo(void)
     say(" of ");
     say_number(tt_example_queries);
     say(" right\n");
+    say_cycles();
     return 0;
 }

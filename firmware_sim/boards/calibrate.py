@@ -1,0 +1,45 @@
+"""A board whose rate was measured: from the line of the emitted example to a file for ``--board``."""
+
+import re
+
+import yaml
+
+from tinytrain.base.errors import InputError
+from tinytrain.firmware_sim.boards.board import SUFFIXES, find_board, own_row
+
+LINE = r"cycles: (\d{1,10}) for (\d{1,10}) MACs in (float32|int8), by (\w+)"
+
+
+def measured(text: str) -> tuple[str, float, str]:
+    """Precision, MACs per cycle, and the line that says so in the output of the example.
+
+    Raises InputError ``bad-value``.
+    """
+    if "cycles: none" in text:
+        why = "the example counted no cycles; give its cycles.h a counter of the board"
+        raise InputError("bad-value", why)
+    found = re.search(LINE + "(, emulated)?", text)
+    if not found:
+        wanted = "no line 'cycles: N for N MACs in PRECISION, by COUNTER'"
+        raise InputError("bad-value", f"{wanted}; give what the emitted example said on the board")
+    cycles, macs, precision, _, emulated = found.groups()
+    if emulated:
+        raise InputError("bad-value", "an emulator said this line, whose cycles mean nothing; take a board's")
+    if not int(cycles) or not int(macs):
+        raise InputError(
+            "bad-value", f"{macs} MACs in {int(cycles)} cycles are no rate; run the example again"
+        )
+    return precision, int(macs) / int(cycles), found[0]
+
+
+def calibrated(name: str, precision: str, rate: float, source: str) -> str:
+    """The text of a file: board `name`, a known one or a file, with a measured rate.
+
+    Raises UsageError or InputError.
+    """
+    find_board(name)  # refuses what is none
+    title, row = own_row(name) if name.endswith(SUFFIXES) else (name, {"like": name})
+    figures = {**row.get("measured", {}), precision: {"value": rate, "source": source}}
+    return yaml.safe_dump(
+        {title: {**row, "measured": figures}}, sort_keys=False, allow_unicode=True, width=200
+    )
