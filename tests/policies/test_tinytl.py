@@ -1,6 +1,7 @@
 """TinyTL as a policy: its trained parameters and costs, and its modules in files and other policies."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def test_macs_of_mcunet_are_the_published_ones_and_other_figures_are_as_far_off_
 
 
 def test_it_trains_every_bias_and_every_module_and_no_weight_of_a_layer():
-    recipe = tinytl.recipe(NETWORK, None, Budget(), TaskShape(12, 3), 1.0)
+    recipe = tinytl.POLICY.recipe(NETWORK, None, Budget(), TaskShape(12, 3), 1.0)
     count = len(NETWORK.layers)
     assert recipe.updates[:count] == biases_from(NETWORK, 0)
     behind = [u.layer for u in recipe.updates[count:]]
@@ -64,11 +65,42 @@ def test_it_trains_every_bias_and_every_module_and_no_weight_of_a_layer():
 
 @each("share", [0.9, 0.6, 0.3, 0.1])
 def test_less_memory_freezes_the_first_layers_with_the_modules_of_their_blocks(share):
-    recipe = tinytl.recipe(NETWORK, None, Budget(), TaskShape(12, 3), share)
+    recipe = tinytl.POLICY.recipe(NETWORK, None, Budget(), TaskShape(12, 3), share)
     first, count = recipe.updates[0].layer, len(NETWORK.layers)
     assert recipe.updates[: count - first] == biases_from(NETWORK, first)
     whole = [m.index for m in NETWORK.possible_modules if m.first >= first]
     assert [u.layer for u in recipe.updates[count - first :]] == [i for k in whole for i in (k, k + 1)]
+
+
+# how many of the modules in FIGURES AdapterDrop leaves out at 25, 50 and 75 %
+DROPPED = [("mcunet-5fps", (3, 6, 10)), ("mbv2-w0.35", (4, 8, 12)), ("proxyless-w0.3", (5, 10, 14))]
+
+
+@pytest.mark.parametrize(("name", "dropped"), DROPPED)
+def test_adapterdrop_leaves_out_the_first_modules_and_trains_nothing_before_the_others(name, dropped):
+    network = published_network(name)
+    costs = [image_macs(network, tinytl.updates_from(network, 0))]
+    for policy, left_out in zip(tinytl.ADAPTERDROP, dropped, strict=True):
+        updates = policy.recipe(network, None, Budget(), TaskShape(25, 5), 1.0).updates
+        kept = network.possible_modules[left_out:]
+        biases = biases_from(network, kept[0].first)
+        assert updates[: len(biases)] == biases
+        assert [u.layer for u in updates[len(biases) :]] == [i for m in kept for i in m.indices]
+        costs.append(image_macs(network, updates))
+    assert costs == sorted(costs, reverse=True) and costs[-1] < 0.5 * costs[0]
+
+
+def test_adapterdrop_saves_memory_and_its_loss_falls(report):
+    fewer = adapt(NETWORK, toy_episode(queries=8), Budget(2**22), "adapterdrop_50", device=ONE)
+    assert fewer.plan.cost.arena < report.plan.cost.arena
+    assert fewer.plan.recipe.policy == "adapterdrop_50"
+    assert fewer.ran.losses[-1] < fewer.ran.losses[0]
+
+
+def test_where_no_block_can_have_a_module_adapterdrop_trains_the_last_bias():
+    plain = SimpleNamespace(possible_modules=(), layers=NETWORK.layers, all_layers=NETWORK.all_layers)
+    updates = tinytl.ADAPTERDROP[0].recipe(plain, None, Budget(), TaskShape(12, 3), 1.0).updates
+    assert updates == biases_from(NETWORK, len(NETWORK.layers) - 1)
 
 
 def test_the_loss_falls(report):

@@ -25,6 +25,7 @@ POLICIES = {
         baselines.LAST_LAYER,
         bias_only.POLICY,
         tinytl.POLICY,
+        *tinytl.ADAPTERDROP,
         *sparse_update.ROWS,
         trady.POLICY,
         baselines.TRANSDUCTIVE,

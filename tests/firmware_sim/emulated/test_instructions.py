@@ -74,7 +74,7 @@ def test_macs_are_those_of_the_program_and_every_kind_has_its_instructions(board
     program = kinds.Program(device.network, calls, listing)
     train, probe = device.training, device.probe
     once = sum(train.segments[kind, 1].all_macs for kind in ("prefix", "embed"))
-    assert len(parts["prediction"]) == 2
+    assert len(parts["prediction"]) == 2 + 1  # of the queries, and the one whose cycles are said
     for prediction in parts["prediction"]:
         assert rows(program, prediction)["whole"].macs == once
     (adaptation,) = parts["adaptation"]
