@@ -64,6 +64,7 @@ COLUMNS = {
 }
 PAIRS = (
     ("compensated", "plain"),
+    ("aware, compensated", "compensated"),
     ("and head fitted there", "compensated"),
     ("aware, all three", "and head fitted there"),
 )
