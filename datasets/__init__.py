@@ -18,6 +18,8 @@ from tinytrain.datasets.generated.meters import meters
 from tinytrain.datasets.generated.signs import signs
 from tinytrain.datasets.generated.sketches import sketches
 from tinytrain.datasets.generated.solids import solids
+from tinytrain.datasets.generated.sounds import sounds
+from tinytrain.datasets.generated.speech import speech
 from tinytrain.datasets.generated.textures import textures
 from tinytrain.datasets.generated.toys import toys
 from tinytrain.datasets.meta_dataset import TARGETS, open_target
@@ -25,6 +27,7 @@ from tinytrain.datasets.packs import PACKS, load_pack
 from tinytrain.datasets.samplers import sample_episode, sample_meta_dataset_episode
 
 __all__ = [
+    "CLIPS",
     "DEVELOPMENT",
     "DOMAINS",
     "PACKS",
@@ -47,6 +50,7 @@ DOMAINS = {
     "signs": signs, "glyphs": glyphs, "textures": textures, "leaves": leaves, "sketches": sketches,
     "solids": solids, "toys": toys, "meters": meters,
 }  # fmt: skip
+CLIPS = {"sounds": sounds, "speech": speech}
 
 
 def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | None = None) -> Dataset:
@@ -58,8 +62,8 @@ def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | 
     Raises InputError, for an unknown name with the closest known one.
     """
     name = os.fspath(name_or_path)
-    if name in DOMAINS:
-        return DOMAINS[name]()
+    if domain := (DOMAINS | CLIPS).get(name):
+        return domain()
     if name in DEVELOPMENT:
         return open_development(name, data_dir)
     if name in PACKS or name.endswith(".npz"):
@@ -72,7 +76,7 @@ def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | 
         return open_target(target, folder, part or "test")
     if os.sep in name or Path(name).is_dir():
         return folder_dataset(name)
-    known = [*DOMAINS, *PACKS, *DEVELOPMENT, *(f"{target}:DIR" for target in TARGETS)]
+    known = [*DOMAINS, *CLIPS, *PACKS, *DEVELOPMENT, *(f"{target}:DIR" for target in TARGETS)]
     closest = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {closest[0]!r}? " if closest else ""
     raise InputError(

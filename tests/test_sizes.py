@@ -19,7 +19,7 @@ ROWS_OF_FILES = {
     "Node": 14,
     "OptimizerSettings": 12,
     "MetaRecipe": 14,
-    "PretrainRecipe": 18,
+    "PretrainRecipe": 19,
     "OselmAeHead": 11,
     "RceHead": 12,
     "ScatterHead": 12,

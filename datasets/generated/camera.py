@@ -16,6 +16,8 @@ from tinytrain.base.errors import UsageError
 from tinytrain.datasets.dataset import Dataset, Provenance
 from tinytrain.episode import Size, sides
 from tinytrain.episode.decode import fit
+from tinytrain.episode.kinds import kind_of
+from tinytrain.network.input_spec import IMAGE, InputSpec
 
 PER_CLASS = 60  # images of a class of a domain that is opened by its name
 
@@ -26,16 +28,17 @@ class Domain:
 
     Disjoint ranges of classes make disjoint source and target domains. With `families`, classes whose numbers
     leave the same rest when divided by it are alike. A domain that is opened by its name has the classes
-    `usual`.
+    `usual`. For another `kind` than images the size is 0, and what is drawn are the bytes of a file.
     """
 
     name: str
     n_classes: int
     class_name: Callable[[int], str]
-    generate: Callable[[int, int, int, int], np.ndarray]
-    may_flip: bool
+    generate: Callable[[int, int, int, int], np.ndarray | bytes]
+    may_flip: bool = False
     families: int = 0
     usual: range = range(48)
+    kind: str = IMAGE
 
     def __call__(self, classes: range | None = None, per_class: int = PER_CLASS, seed: int = 0) -> Dataset:
         """`per_class` images of each of `classes`. Raises UsageError for classes that do not exist."""
@@ -57,9 +60,12 @@ class Domain:
             families=np.array(classes, dtype=np.int32) % self.families if self.families else None,
             may_flip=self.may_flip,
             provenance=Provenance(licence="generated, no restrictions", generated=True),
+            kind=self.kind,
         )
 
-    def _read(self, class_id: int, image_id: int, seed: int, size: Size) -> np.ndarray:
+    def _read(self, class_id: int, image_id: int, seed: int, size: Size | InputSpec) -> np.ndarray:
+        if self.kind != IMAGE:
+            return kind_of(self.kind).read(self.generate(class_id, image_id, seed, 0), size)
         image = self.generate(class_id, image_id, seed, max(sides(size)))
         return image if isinstance(size, int) else fit(image, size)
 

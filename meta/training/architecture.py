@@ -8,8 +8,8 @@ from tinytrain.network.network import InputSpec, Network
 from tinytrain.network.node import Node
 
 
-def architecture(size: int, stem: int, blocks) -> tuple[Node, ...]:
-    """A stem and inverted bottlenecks; the projection of the last one gives the embedding.
+def architecture(shape: tuple[int, int, int], stem: int, blocks) -> tuple[Node, ...]:
+    """A stem and inverted bottlenecks for items of `shape`; the last projection gives the embedding.
 
     `blocks` are rows of (expansion or 0 for none, output channels, kernel, stride).
     """
@@ -17,7 +17,7 @@ def architecture(size: int, stem: int, blocks) -> tuple[Node, ...]:
 
     def add(name, op, cout, kernel, stride, block, added=None):
         activation = None if name.endswith(".project") else "relu6"
-        cin, in_hw = (layers[-1].cout, layers[-1].out_hw) if layers else (3, (size, size))
+        cin, in_hw = (layers[-1].cout, layers[-1].out_hw) if layers else (shape[2], shape[:2])
         out_hw = ((in_hw[0] - 1) // stride + 1, (in_hw[1] - 1) // stride + 1)
         inputs = (layers[-1].name, added) if added else ()
         layers.append(Node(name, op, cin, cout, kernel, stride, in_hw, out_hw, activation, block, inputs))
@@ -56,15 +56,16 @@ def initial_weight(seed: int, layer: Node) -> np.ndarray:
     return weight
 
 
-def initial_network(seed: int, images: np.ndarray, layers: tuple[Node, ...], spreads) -> Network:
-    """Random weights; every channel has mean 0 and variance 1 before its ReLU6 on `images` (n, h, w, 3).
+def initial_network(
+    seed: int, images: np.ndarray, layers: tuple[Node, ...], spreads, spec: InputSpec
+) -> Network:
+    """Random weights; every channel has mean 0 and variance 1 before its ReLU6 on `images` of `spec`.
 
     This does once what batch normalisation would do in the first step: all units start alive. The
     last layer of a residual block starts at half that size. `spreads` maps last layers of blocks to
     the mean and standard deviation (channels,) that the output of the block shall start with instead.
     """
-    contract = InputSpec(images.shape[1:])
-    x = skip = (images.astype(np.float32) - np.float32(contract.mean)) * np.float32(contract.scale)
+    x = skip = (images.astype(np.float32) - np.float32(spec.mean)) * np.float32(spec.scale)
     weights, biases = [], []
     for i, layer in enumerate(layers):
         if i == 0 or layers[i - 1].block != layer.block:
@@ -79,4 +80,4 @@ def initial_network(seed: int, images: np.ndarray, layers: tuple[Node, ...], spr
         biases.append(mean - y.mean(axis=(0, 1, 2)) * size)
         x = y * size + biases[-1]
         x = np.clip(x, 0, 6) if layer.activation else x + skip if layer.adds else x
-    return Network("untrained", layers, tuple(weights), (None,) * len(layers), tuple(biases), contract)
+    return Network("untrained", layers, tuple(weights), (None,) * len(layers), tuple(biases), spec)

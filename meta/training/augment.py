@@ -13,6 +13,7 @@ from PIL import Image
 from tinytrain import kernels as kernel_table
 from tinytrain.base.schema import choice, flag, list_of, number, of, pair
 from tinytrain.episode.augment import Augmentation
+from tinytrain.network.input_spec import InputSpec
 
 RATIO = (3 / 4, 4 / 3)  # width / height of a crop, as is usual
 TRIES = 10
@@ -81,6 +82,11 @@ class Looks:
     flip: bool = of(flag, True)
     domain: float = of(number(0, 1), 0.6)
     transforms: tuple[str, ...] = of(list_of(choice(*TRANSFORMS)), tuple(TRANSFORMS))
+
+    def seen(self, image: np.ndarray, rng, spec: InputSpec, may_flip: bool, _another) -> np.ndarray:
+        """A random view of `image` in a change of domain of its own."""
+        seen, changed = view(image, rng, spec.shape[0], self, may_flip), change(rng, self)
+        return changed(seen[None])[0] if changed else seen
 
 
 def crop_box(rng: np.random.Generator, width: int, height: int, fractions) -> tuple[float, ...]:

@@ -9,9 +9,12 @@ import numpy as np
 
 from tinytrain.base.random_streams import rng_for
 from tinytrain.episode.decode import fit
+from tinytrain.episode.kinds import kind_of
 from tinytrain.meta.training.augment import Looks, change, view
+from tinytrain.meta.training.hearing import Hearing
 from tinytrain.meta.training.recipe import EpisodeSettings
 from tinytrain.meta.training.sources import Source, pick
+from tinytrain.network.input_spec import InputSpec
 
 AHEAD = 2
 
@@ -57,25 +60,25 @@ def first_classes(sources: Sequence[Source]) -> list[int]:
 
 
 def mixed_batch(
-    sources: Sequence[Source], first_class: Sequence[int], looks: Looks, size: int, count: int, seed: int,
-    number: int,
+    sources: Sequence[Source], first_class: Sequence[int], looks: Looks | Hearing, spec: InputSpec,
+    count: int, seed: int, number: int,
 ) -> Batch:  # fmt: skip
-    """Batch `number`: images of all sources by weight, classes drawn uniformly inside a source.
+    """Batch `number`: items of all sources by weight, classes drawn uniformly inside a source.
 
-    Every image goes through its own change of domain. `first_class[k]` numbers the first class of
-    source k among the classes of all sources.
+    Every one goes through its own change of domain. `first_class[k]` numbers the first class of source k
+    among the classes of all sources.
     """
-    rng = rng_for(seed, "batch", number)
-    images, labels = np.empty((count, size, size, 3), np.uint8), np.empty(count, np.int64)
-    for k in range(count):
+    rng, asked = rng_for(seed, "batch", number), kind_of(spec.kind).asked(spec)
+
+    def drawn() -> tuple[Source, int, np.ndarray]:
         source = pick(rng, sources)
-        dataset = source.train
-        c = int(rng.integers(dataset.n_classes))
-        image = dataset.read(int(rng.choice(dataset.by_class[c])), size)
-        images[k] = view(image, rng, size, looks, dataset.may_flip)
-        changed = change(rng, looks)
-        if changed:
-            images[k : k + 1] = changed(images[k : k + 1])
+        c = int(rng.integers(source.train.n_classes))
+        return source, c, source.train.read(int(rng.choice(source.train.by_class[c])), asked)
+
+    images, labels = np.empty((count, *spec.shape), np.uint8), np.empty(count, np.int64)
+    for k in range(count):
+        source, c, image = drawn()
+        images[k] = looks.seen(image, rng, spec, source.train.may_flip, lambda: drawn()[-1])
         labels[k] = first_class[sources.index(source)] + c
     return Batch(images, labels, number=number)
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from tinytrain import kernels as kernel_table
 from tinytrain.base.arena import Arena
-from tinytrain.base.errors import InputError
 from tinytrain.kernels.dispatch.native_calls import join_native
 from tinytrain.meta.training.full_program import PARTITIONS, full_program, output_shapes
 from tinytrain.network.network import Network
@@ -31,21 +30,12 @@ class Whole:
     feature maps (n, height, width, channels) are handed out beside the embeddings, and a loss may act on
     them. With `block_wise`, training cuts the network behind each of them: every part but the first computes
     from an input that is handed in, and no gradient goes from one part to another.
-
-    Raises InputError ``unsupported`` for a network of anything but square RGB images, which sources give.
     """
 
     def __init__(
         self, network: Network, capacity: int, micro: int = 5, workers: int = 1, trained: bool = True,
         hooks: tuple[int, ...] = (), block_wise: bool = False,
     ):  # fmt: skip
-        height, width, channels = network.input.shape
-        if (height, channels) != (width, 3):
-            raise InputError(
-                "unsupported",
-                f"{network.name} takes images of {height} x {width} x {channels}; only networks of square RGB"
-                " images are trained from the first layer on, take another",
-            )
         self.network, self.micro, self.hooks = network, micro, hooks
         layers = network.layers if trained else ()
         updates = tuple(Update(i, tuple(range(layer.cout)), bias=True) for i, layer in enumerate(layers))

@@ -8,6 +8,7 @@ through support and queries.
 
 import numpy as np
 
+from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.meta.training.adapted import MOST, Adaptation, with_factors
 from tinytrain.meta.training.batches import Batch, episode_batch
@@ -45,6 +46,13 @@ class MetaTask(Task):
         validator: Validator,
         workers: int = 1,
     ):
+        height, width, channels = network.input.shape
+        if (height, channels) != (width, 3):
+            raise InputError(
+                "unsupported",
+                f"{network.name} takes items of {height} x {width} x {channels}; episodes are of square RGB"
+                " images, take another network",
+            )
         for source in sources:
             source.check(recipe.episode)
         capacity, scale = capacity_of(recipe.episode), recipe.temperature

@@ -26,6 +26,7 @@ from tinytrain.meta.training.recipe import PretrainRecipe
 from tinytrain.meta.training.sources import Source
 from tinytrain.meta.training.task import Task
 from tinytrain.meta.training.validate import Validator
+from tinytrain.network.input_spec import IMAGE
 from tinytrain.network.network import Network
 from tinytrain.network.node import Node
 from tinytrain.network.validation import check_nodes
@@ -39,8 +40,8 @@ LOSSES = {"cosine": cosine_loss, "relational": relational_loss}
 def sample_batch(recipe: PretrainRecipe, sources: list[Source], count: int, number: int) -> np.ndarray:
     """`count` augmented images of the mix, from a stream that training does not use."""
     firsts = first_classes(sources)
-    looks, size = recipe.augmentation, recipe.architecture.size
-    return mixed_batch(sources, firsts, looks, size, count, recipe.seed + 1, number).images
+    looks, spec = recipe.looks, recipe.architecture.spec
+    return mixed_batch(sources, firsts, looks, spec, count, recipe.seed + 1, number).images
 
 
 def block_ends(layers) -> tuple[int, ...]:
@@ -103,13 +104,15 @@ class PretrainTask(Task):
         teacher: Network | None = None, workers: int = 1,
     ):  # fmt: skip
         shape = recipe.architecture
-        layers = architecture(shape.size, shape.stem, shape.blocks)
+        layers = architecture(shape.spec.shape, shape.stem, shape.blocks)
         check_nodes(layers)
+        if teacher and (teacher.input.kind, shape.input) != (IMAGE, IMAGE):
+            raise InputError("unsupported", "a teacher shows what it sees in images alone; leave it out")
         hooks, taught = followed_blocks(layers, teacher.layers) if teacher and recipe.inner else ((), ())
         self.teacher = Teacher(teacher, recipe, sources, workers, taught) if teacher else None
         spreads = dict(zip(hooks, self.teacher.spreads, strict=True)) if hooks else {}
         sample = sample_batch(recipe, sources, SAMPLE, 0)
-        network = initial_network(recipe.seed, sample, layers, spreads)
+        network = initial_network(recipe.seed, sample, layers, spreads, shape.spec)
         width = network.embedding_size
         if teacher and recipe.loss == "cosine" and teacher.embedding_size != width:
             raise InputError(
@@ -136,8 +139,8 @@ class PretrainTask(Task):
         return (number, first) if number < first else (number - first, self.recipe.steps - first)
 
     def batch(self, number: int) -> Batch:
-        r, size = self.recipe, self.network.input.size
-        return mixed_batch(self.sources, self.firsts, r.augmentation, size, r.batch, r.seed, number)
+        r, spec = self.recipe, self.network.input
+        return mixed_batch(self.sources, self.firsts, r.looks, spec, r.batch, r.seed, number)
 
     def step(self, values: np.ndarray, batch: Batch) -> tuple[float, float, np.ndarray]:
         if not self.teacher:

@@ -10,6 +10,7 @@ import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from tinytrain.backbones.sound import OWN
 from tinytrain.base.schema import (
     WrongError,
     choice,
@@ -25,6 +26,8 @@ from tinytrain.base.schema import (
 )
 from tinytrain.base.yaml_file import read_yaml
 from tinytrain.meta.training.augment import Looks
+from tinytrain.meta.training.hearing import Hearing
+from tinytrain.network.input_spec import InputSpec
 
 FOLDER = Path(__file__).parent / "recipes"
 
@@ -130,13 +133,21 @@ class TemperatureSettings:
 
 @dataclass(frozen=True)
 class Architecture:
-    """Rows of `blocks`: expansion (0: none), output channels, kernel, stride. The last one embeds."""
+    """Rows of `blocks`: expansion (0: none), output channels, kernel, stride. The last one embeds.
 
+    `size` is that of images; clips of sound have one form.
+    """
+
+    input: str = of(choice("image", "sound"), "image")
     size: int = of(count(16, 512), 128)
     stem: int = of(count(1, 512), 16)
     blocks: tuple[tuple[int, int, int, int], ...] = of(
         list_of(list_of(count(0, 4096), 4, 4, "[expand, out, kernel, stride]"), 1), ()
     )
+
+    @property
+    def spec(self) -> InputSpec:
+        return OWN if self.input == "sound" else InputSpec((self.size, self.size, 3))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +199,8 @@ class PretrainRecipe(Recipe):
 
     `inner`: weight of feature distillation, which makes each block follow the teacher's (0: the embeddings
     alone). `apart`: steps of block-wise distillation at the start, in which each block learns by itself from
-    what the teacher's block before it puts out; the schedule of rates starts anew after them.
+    what the teacher's block before it puts out; the schedule of rates starts anew after them. Clips are
+    varied by `hearing`, images by `augmentation`.
     """
 
     architecture: Architecture = of(table(Architecture))
@@ -201,6 +213,11 @@ class PretrainRecipe(Recipe):
     steps: int = of(count(), 10_000)
     batch: int = of(count(2, 4096), 40)
     head_rate: float = of(number(0, 10), 0.003)
+    hearing: Hearing = of(table(Hearing), Hearing)
+
+    @property
+    def looks(self) -> Looks | Hearing:
+        return self.hearing if self.architecture.input == "sound" else self.augmentation
 
     def __post_init__(self):
         if self.apart and not (self.teacher and self.inner):

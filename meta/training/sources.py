@@ -7,16 +7,22 @@ import numpy as np
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
-from tinytrain.datasets import DOMAINS, open_dataset, sample_episode, sample_meta_dataset_episode
+from tinytrain.datasets import CLIPS, DOMAINS, open_dataset, sample_episode, sample_meta_dataset_episode
 from tinytrain.datasets.dataset import Dataset, subset
 from tinytrain.episode.episode import Episode
 from tinytrain.meta.training.recipe import EpisodeSettings, SourceSettings
+from tinytrain.network.input_spec import IMAGE, InputSpec
+
+IMAGES = InputSpec()
 
 
 class Store:
-    """Reads images of a dataset at one size, each at most once; grey ones are kept as one plane."""
+    """Reads images of a dataset at one size, each at most once; grey ones are kept as one plane.
 
-    def __init__(self, dataset: Dataset, size: int):
+    Items of another kind are read by the `InputSpec` given as `size`.
+    """
+
+    def __init__(self, dataset: Dataset, size: int | InputSpec):
         self.dataset, self.size = dataset, size
         self.held: dict[int, np.ndarray] = {}
 
@@ -32,9 +38,9 @@ class Store:
 def open_source(settings: SourceSettings) -> Dataset:
     """The dataset that a recipe names, with the classes it asks for. Raises InputError."""
     name, span = settings.data, settings.classes
-    if name in DOMAINS:
+    if domain := (DOMAINS | CLIPS).get(name):
         more = {"per_class": settings.per_class, "seed": settings.data_seed}
-        return DOMAINS[name](classes=range(*span), **more) if span else DOMAINS[name](**more)
+        return domain(classes=range(*span), **more) if span else domain(**more)
     dataset = open_dataset(name)
     if span is None:
         return dataset
@@ -52,10 +58,10 @@ class Source:
     Images of `train` and `held_out` come as they are kept, whatever size is asked for.
     """
 
-    def __init__(self, settings: SourceSettings, seed: int):
+    def __init__(self, settings: SourceSettings, seed: int, spec: InputSpec = IMAGES):
         self.settings, self.weight = settings, settings.weight
         self.whole = open_source(settings)
-        self.store = Store(self.whole, settings.size)
+        self.store = Store(self.whole, settings.size if spec.kind == IMAGE else spec)
         count = self.whole.n_classes
         shuffled = rng_for(seed, "held-out", settings.data).permutation(count)
         held = round(settings.held_out * count)
@@ -89,8 +95,9 @@ def _families(dataset: Dataset) -> list[Dataset]:
     ]
 
 
-def open_sources(settings: Sequence[SourceSettings], seed: int) -> list[Source]:
-    return [Source(s, seed) for s in settings]
+def open_sources(settings: Sequence[SourceSettings], seed: int, spec: InputSpec = IMAGES) -> list[Source]:
+    """Those of a recipe, for a network that takes `spec`."""
+    return [Source(s, seed, spec) for s in settings]
 
 
 def pick(rng: np.random.Generator, sources: Sequence[Source]) -> Source:

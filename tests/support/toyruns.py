@@ -6,6 +6,7 @@ import numpy as np
 import toynets
 from PIL import Image
 
+from tinytrain.episode.kinds import kind_of
 from tinytrain.meta.training.architecture import architecture, initial_network
 from tinytrain.meta.training.checkpoint import Paths
 from tinytrain.meta.training.loop import Run
@@ -14,14 +15,16 @@ from tinytrain.meta.training.pretrain import PretrainTask
 from tinytrain.meta.training.recipe import digest_of, parse_recipe
 from tinytrain.meta.training.sources import open_sources
 from tinytrain.meta.training.validate import Validator
+from tinytrain.network.input_spec import InputSpec
 
+SPEC = InputSpec((16, 16, 3))
 BLOCKS = [[0, 4, 3, 1], [8, 6, 3, 2], [12, 8, 3, 1]]
 TEACHER = toynets.toy("headed")  # embeddings of 20 values
 
 
 def student():
     """A network of inverted bottlenecks with embeddings of 8 values."""
-    return initial_network(9, toynets.images(8), architecture(16, 4, BLOCKS), {})
+    return initial_network(9, toynets.images(8), architecture(SPEC.shape, 4, BLOCKS), {}, SPEC)
 
 
 STUDENT = student()
@@ -67,8 +70,9 @@ def task(tmp_path: Path, kind: str = "meta-train", network=None, teacher=None, *
     """(task, recipe) of a toy recipe; `teacher` is a network."""
     changes |= {"teacher": "given"} if teacher and kind == "pretrain" else {}
     recipe = parse_recipe(content(tmp_path, kind, **changes), kind)
-    sources = open_sources(recipe.sources, recipe.seed)
-    validator = Validator(recipe.validate, sources, toynets.SIZE)
+    spec = recipe.architecture.spec if kind == "pretrain" else SPEC
+    sources = open_sources(recipe.sources, recipe.seed, spec)
+    validator = Validator(recipe.validate, sources, kind_of(spec.kind).asked(spec))
     if kind == "pretrain":
         return PretrainTask(recipe, sources, validator, teacher), recipe
     return MetaTask(network or toynets.toy(), recipe, sources, validator), recipe

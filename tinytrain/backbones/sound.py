@@ -27,6 +27,12 @@ SPEECH = replace(
     SPECTRA, min_freq=60.0, max_freq=3800.0, mag_exp=2.0, triangles=SLANEY, power_to_db=True,
     min_power=1e-10, top_db=80.0, full_scale=32768.0, low=-20.0, high=120.0,
 )  # fmt: skip
+# Of the encoder that comes with the package: decibels, a row for 16 ms.
+OURS = replace(
+    SPECTRA, sequence_length=512, sequence_stride=256, min_freq=60.0, max_freq=7800.0, mag_exp=2.0,
+    power_to_db=True, min_power=1e-10, top_db=80.0, low=-40.0, high=50.0,
+)  # fmt: skip
+OWN = InputSpec((96, 48, 1), "uint8", 60.0, 1 / 64, kind="sound", parameters=asdict(OURS))
 CONVOLUTIONS = {3: "conv", 4: "depthwise"}  # operators of TensorFlow Lite
 
 

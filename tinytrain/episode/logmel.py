@@ -92,8 +92,7 @@ def _window(length: int) -> np.ndarray:
 def triangles(settings: LogMel, bins: int) -> np.ndarray:
     """Weights (fft_length // 2 + 1, bins) float64 of the frequencies in each bin."""
     hertz = np.arange(settings.fft_length // 2 + 1) * (settings.sampling_rate / settings.fft_length)
-    to_mel = _htk if settings.triangles == HTK else _slaney
-    corners = np.linspace(*to_mel(np.array([settings.min_freq, settings.max_freq])), bins + 2)
+    corners = _corners(settings, bins)
     if settings.triangles == HTK:
         place, height = _htk(hertz), np.where(hertz > 0, 1.0, 0.0)[:, None]
     else:
@@ -102,6 +101,18 @@ def triangles(settings: LogMel, bins: int) -> np.ndarray:
     rising = (place[:, None] - corners[:-2]) / (corners[1:-1] - corners[:-2])
     falling = (corners[2:] - place[:, None]) / (corners[2:] - corners[1:-1])
     return np.maximum(0, np.minimum(rising, falling)) * height
+
+
+def _corners(settings: LogMel, bins: int) -> np.ndarray:
+    to_mel = _htk if settings.triangles == HTK else _slaney
+    return np.linspace(*to_mel(np.array([settings.min_freq, settings.max_freq])), bins + 2)
+
+
+@lru_cache(4)
+def centres(settings: LogMel, bins: int) -> np.ndarray:
+    """Hertz (bins,) float64 at which the triangles are highest."""
+    mel = _corners(settings, bins)[1:-1]
+    return 700 * np.expm1(mel / 1127.0) if settings.triangles == HTK else _slaney_hertz(mel)
 
 
 def _htk(hertz: np.ndarray) -> np.ndarray:

@@ -8,13 +8,11 @@ from oracle import Oracle
 
 from tinytrain import kernels
 from tinytrain.base.arena import Arena
-from tinytrain.base.errors import InputError
 from tinytrain.heads.head import Support
 from tinytrain.heads.registry import HEADS
 from tinytrain.meta.training import losses
 from tinytrain.meta.training.full_network import Whole
 from tinytrain.meta.training.pretrain import block_ends
-from tinytrain.network.input_spec import InputSpec
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Resources, StepOptions
 from tinytrain.program.compile import compile_training
@@ -234,11 +232,3 @@ def test_lanes_do_not_change_a_bit():
     np.testing.assert_array_equal(*(w.gradient for w in wholes))
     for whole in wholes:
         whole.close()
-
-
-@pytest.mark.parametrize("shape", [(16, 16, 1), (16, 12, 3)])
-def test_a_network_that_no_source_has_images_for_is_refused(shape):
-    network = toynets.toy("headed", spec=InputSpec(shape))
-    with pytest.raises(InputError, match=f"takes images of {' x '.join(map(str, shape))}; only") as caught:
-        Whole(network, 4)
-    assert caught.value.code == "unsupported"

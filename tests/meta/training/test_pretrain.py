@@ -6,10 +6,12 @@ import toynets
 import toyruns
 
 from tinytrain.backbones.load import load_backbone
+from tinytrain.backbones.sound import OWN
 from tinytrain.base.errors import InputError
 from tinytrain.meta.training import losses
 from tinytrain.meta.training.architecture import architecture, initial_network
 from tinytrain.meta.training.offline import finish, table
+from tinytrain.network.input_spec import InputSpec
 
 TEACHER = toyruns.TEACHER
 EQUAL = [[0, 4, 3, 1], [8, 6, 3, 2], [12, TEACHER.embedding_size, 3, 1]]
@@ -60,7 +62,8 @@ def test_teacher_embeddings_are_centred_by_a_fixed_mean(tmp_path):
 
 def bottleneck_teacher():
     """A teacher of inverted bottlenecks, the kind that `architecture` makes."""
-    return initial_network(9, toynets.images(8), architecture(16, 4, EQUAL), {})
+    spec = toyruns.SPEC
+    return initial_network(9, toynets.images(8), architecture(spec.shape, 4, EQUAL), {}, spec)
 
 
 def inner_errors(task) -> list[float]:
@@ -119,3 +122,37 @@ def test_a_teacher_of_another_width_needs_the_relational_loss(tmp_path):
 def test_an_architecture_that_cannot_be_is_refused(tmp_path):
     with pytest.raises(InputError):
         toyruns.task(tmp_path, "pretrain", architecture={"size": 16, "stem": 4, "blocks": [[8, 4, 4, 1]]})
+
+
+SOUND = {
+    "architecture": {"input": "sound", "stem": 4, "blocks": [[0, 4, 3, 2], [8, 8, 3, 2]]},
+    "sources": [{"data": "sounds", "classes": [98, 102], "per_class": 2, "held_out": 0}],
+    "validate": {
+        "domains": [{"data": "sounds", "classes": [300, 303], "per_class": 4}],
+        "every": 20,
+        "episodes": 3,
+    }
+    | {"way": 2, "shots": 2, "queries": 2},
+}
+
+
+def test_an_encoder_of_sound_learns_from_generated_clips_and_is_a_network_of_sound(tmp_path):
+    run = toyruns.run(tmp_path, kind="pretrain", steps=40, optimizer=FAST, batch=12, **SOUND)
+    finished = finish(run.task, run, run.paths)
+    found = [row["loss"] for row in finished.outcome.rows[1:]]
+    network = load_backbone(run.paths.result)
+    assert found[-1] < 0.8 * found[0] and network.digest == finished.digest
+    assert network.input == OWN and network.embedding_size == 8
+
+
+def test_a_teacher_that_sees_images_has_nothing_to_say_about_clips(tmp_path):
+    with pytest.raises(InputError, match="images alone") as refused:
+        toyruns.task(tmp_path, "pretrain", teacher=TEACHER, **SOUND)
+    assert refused.value.code == "unsupported"
+
+
+def test_episodes_are_of_square_images(tmp_path):
+    network = toynets.toy("headed", spec=InputSpec((16, 12, 3)))
+    with pytest.raises(InputError, match="takes items of 16 x 12 x 3") as refused:
+        toyruns.task(tmp_path, network=network)
+    assert refused.value.code == "unsupported"

@@ -6,13 +6,13 @@ import yaml
 from cases import each
 
 from tinytrain.base.errors import InputError
-from tinytrain.datasets import DOMAINS
+from tinytrain.datasets import CLIPS, DOMAINS
 from tinytrain.meta.training.augment import Looks
 from tinytrain.meta.training.recipe import FOLDER, KINDS, load_recipe, parse_recipe
 
 SHIPPED = sorted(p.stem for p in FOLDER.glob("*.yaml"))
 FORBIDDEN = {"gtsrb", "flowers12", "dtd10", "pacs_sketch", "pacs_photo", "omniglot", "fsdd_logmel"}
-UNRESTRICTED = {"caltech101", "free_photos", "free_emoji", "omniglot_background", *DOMAINS}
+UNRESTRICTED = {"caltech101", "free_photos", "free_emoji", "omniglot_background", *DOMAINS, *CLIPS}
 
 
 def kind_of(name):

@@ -24,6 +24,7 @@ def run(arguments) -> None:
 
     recipe, paths = offline.opened_recipe(arguments, "pretrain")
 
+    from tinytrain.episode.kinds import kind_of
     from tinytrain.meta.training.pretrain import PretrainTask
     from tinytrain.meta.training.recipe import digest_of
     from tinytrain.meta.training.sources import open_sources
@@ -31,8 +32,9 @@ def run(arguments) -> None:
 
     recipe = replace(recipe, teacher=arguments.teacher or recipe.teacher)
     teacher = open_backbone(recipe.teacher, "a teacher") if recipe.teacher else None
-    sources = open_sources(recipe.sources, recipe.seed)
-    validator = Validator(recipe.validate, sources, recipe.architecture.size)
+    spec = recipe.architecture.spec
+    sources = open_sources(recipe.sources, recipe.seed, spec)
+    validator = Validator(recipe.validate, sources, kind_of(spec.kind).asked(spec))
     task = PretrainTask(recipe, sources, validator, teacher, workers(arguments))
     name = recipe.teacher and "given"  # the digest of the teacher counts, not its path
     digest = digest_of(replace(recipe, teacher=name), teacher.digest if teacher else "")
