@@ -14,7 +14,7 @@ from tinytrain.cli.main import COMMANDS
 from tinytrain.firmware_sim.boards.board import CHECKS, load_boards
 from tinytrain.heads.registry import HEADS
 from tinytrain.meta.bench import matrix, rates, sampler
-from tinytrain.meta.training import augment, recipe
+from tinytrain.meta.training import augment, hearing, recipe
 from tinytrain.network.committee import Committee
 from tinytrain.pipeline.committee import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
@@ -25,7 +25,8 @@ KINDS = {
     "recipes.md": [
         recipe.Recipe, recipe.MetaRecipe, recipe.PretrainRecipe,
         recipe.AdaptationSettings, recipe.SourceSettings, recipe.EpisodeSettings, recipe.OptimizerSettings,
-        augment.Looks, recipe.ValidationSettings, recipe.TemperatureSettings, recipe.Architecture,
+        augment.Looks, hearing.Hearing, recipe.ValidationSettings, recipe.TemperatureSettings,
+        recipe.Architecture,
     ],
     "matrices.md": [
         matrix.Matrix, matrix.Cell, sampler.Sampler, matrix.PolicySettings, matrix.BackboneSettings,

@@ -14,10 +14,9 @@ from PIL import Image, ImageFilter
 
 from tinytrain.base.errors import UsageError
 from tinytrain.datasets.dataset import Dataset, Provenance
-from tinytrain.episode import Size, sides
+from tinytrain.episode import sides
 from tinytrain.episode.decode import fit
-from tinytrain.episode.kinds import kind_of
-from tinytrain.network.input_spec import IMAGE, InputSpec
+from tinytrain.episode.kinds import IMAGES, kind_of
 
 PER_CLASS = 60  # images of a class of a domain that is opened by its name
 
@@ -38,7 +37,7 @@ class Domain:
     may_flip: bool = False
     families: int = 0
     usual: range = range(48)
-    kind: str = IMAGE
+    kind: str = IMAGES.name
 
     def __call__(self, classes: range | None = None, per_class: int = PER_CLASS, seed: int = 0) -> Dataset:
         """`per_class` images of each of `classes`. Raises UsageError for classes that do not exist."""
@@ -63,11 +62,11 @@ class Domain:
             kind=self.kind,
         )
 
-    def _read(self, class_id: int, image_id: int, seed: int, size: Size | InputSpec) -> np.ndarray:
-        if self.kind != IMAGE:
-            return kind_of(self.kind).read(self.generate(class_id, image_id, seed, 0), size)
-        image = self.generate(class_id, image_id, seed, max(sides(size)))
-        return image if isinstance(size, int) else fit(image, size)
+    def _read(self, class_id: int, image_id: int, seed: int, asked) -> np.ndarray:
+        if self.kind != IMAGES.name:
+            return kind_of(self.kind).read(self.generate(class_id, image_id, seed, 0), asked)
+        image = self.generate(class_id, image_id, seed, max(sides(asked)))
+        return image if isinstance(asked, int) else fit(image, asked)
 
 
 def spread(index: int, n: int) -> np.ndarray:

@@ -3,37 +3,13 @@
 Gravity points somewhere near the axis z. Files are of 2 to 4 seconds, whatever the movement.
 """
 
-import os
-from collections.abc import Sequence
-
 import numpy as np
 
-from tinytrain.base.errors import UsageError
-from tinytrain.base.files import write_bytes
 from tinytrain.base.random_streams import rng_for
-from tinytrain.datasets.preview import new_folder
 
 NAME = "shakes"
 CLASSES = ("circle", "knock", "shake", "still", "tilt", "walk")
 RATE = 50  # rows a second
-
-
-def export_shakes(
-    folder: str | os.PathLike, per_class: int = 20, seed: int = 0, classes: Sequence[int] | None = None
-) -> int:
-    """Write `per_class` recordings of each of `classes` into new folders in `folder`; returns how many.
-
-    Raises UsageError or StorageError.
-    """
-    names = CLASSES if classes is None else [CLASSES[c] for c in classes]
-    if per_class < 1 or not names:
-        raise UsageError("usage", f"{per_class} recordings of {len(names)} classes; give at least 1 of 1")
-    with new_folder(folder) as root:
-        for name in names:
-            (root / name).mkdir()
-            for number in range(1, per_class + 1):
-                write_bytes(root / name / f"{name}-{number:03d}.csv", recording_of(name, number, seed))
-    return per_class * len(names)
 
 
 def recording_of(name: str, number: int, seed: int = 0) -> bytes:

@@ -27,13 +27,13 @@ class Hearing:
 
     pace: float = of(number(0, 1), 0.2)
     voice: float = of(number(0, 1), 0.15)
-    colour: float = of(number(0, 30), 5.0)
-    gain: float = of(number(0, 30), 6.0)
-    room: float = of(number(0, 1), 0.4)
-    noise: float = of(number(0, 1), 0.7)
-    behind: float = of(number(0, 1), 0.3)
-    narrow: float = of(number(0, 1), 0.3)
-    hidden: float = of(number(0, 1), 0.3)
+    colour: float = of(number(0, 30), 4.0)
+    gain: float = of(number(0, 30), 5.0)
+    room: float = of(number(0, 1), 0.3)
+    noise: float = of(number(0, 1), 0.5)
+    behind: float = of(number(0, 1), 0.2)
+    narrow: float = of(number(0, 1), 0.2)
+    hidden: float = of(number(0, 1), 0.2)
 
     def seen(
         self, clip: np.ndarray, rng: np.random.Generator, spec: InputSpec, _may_flip: bool,
@@ -101,9 +101,8 @@ def _decibels(x: np.ndarray) -> np.ndarray:
 def _echo(rows: int, length: float) -> np.ndarray:
     """What each row keeps of those before it, (rows, rows) float32: 60 dB less after `length` rows."""
     since = np.arange(rows)[:, None] - np.arange(rows)
-    return np.where(since < 0, 0, np.where(since == 0, 1, 0.3 * 10 ** (-6 * since / length))).astype(
-        np.float32
-    )
+    kept = np.where(since > 0, 0.3 * 10 ** (-6 * np.maximum(since, 0) / length), since == 0)
+    return kept.astype(np.float32)
 
 
 @cache

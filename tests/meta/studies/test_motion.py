@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 
 from tinytrain.datasets import open_dataset
-from tinytrain.datasets.generated.shakes import export_shakes
+from tinytrain.datasets.generated.recordings import export_recordings
 from tinytrain.meta.studies import motion as study
 
 
 def test_a_job_compares_forms_on_one_episode(logged, rows, capsys, tmp_path):
-    export_shakes(tmp_path / "shakes", 8)
+    export_recordings("shakes", tmp_path / "shakes", 8)
     words = ["--packs", f"{tmp_path / 'shakes'}", "--way", "3", "--shots", "3", "--queries", "4"]
     assert study.main([*logged, *words, "--episodes", "2"]) == 0
     found = rows()
@@ -23,7 +23,7 @@ def test_a_job_compares_forms_on_one_episode(logged, rows, capsys, tmp_path):
 
 
 def test_nobody_is_in_the_support_and_in_the_queries(tmp_path):
-    export_shakes(tmp_path / "shakes", 12)
+    export_recordings("shakes", tmp_path / "shakes", 12)
     args = SimpleNamespace(seed=7, shots=2, queries=4, way=3)
     dataset = open_dataset(tmp_path / "shakes")
     support, _, query, _ = study.drawn(dataset, args, 0)

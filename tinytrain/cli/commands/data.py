@@ -23,7 +23,7 @@ CHECK = (
 PREVIEW = "Write a contact sheet as PNG, with one row of images per class."
 EXPORT = (
     "Write images as one folder per class. The generated domain shakes has recordings of an accelerometer, "
-    "as CSV files."
+    "as CSV files, and words has words that mean nothing, as WAV files."
 )
 PACK = (
     "Write a pack: one .npz file with small images of all classes, which --data of other commands reads. "
@@ -51,6 +51,7 @@ EXPORT_EXAMPLES = """\
   tinytrain data export leaves photos/ --classes 5 --per-class 12
   tinytrain data export signs signs/ --size 96
   tinytrain data export shakes shakes/
+  tinytrain data export words words/
 """
 PACK_EXAMPLES = """\
   tinytrain data pack mine.npz photos/
@@ -114,14 +115,21 @@ def run(arguments) -> int | None:
 
 def _list(arguments) -> None:
     from pathlib import Path
+    from shutil import which
 
-    from tinytrain.datasets import DEVELOPMENT, DOMAINS, PACKS, TARGETS
+    from tinytrain.datasets import CLIPS, DEVELOPMENT, DOMAINS, PACKS, TARGETS
     from tinytrain.datasets.development import PHOTOS
     from tinytrain.datasets.packs import FOLDER_VARIABLE
 
     folder = os.environ.get(FOLDER_VARIABLE)
     rows = [
-        {"name": name, "kind": "generated", "here": True, "licence": "no restrictions"} for name in DOMAINS
+        {
+            "name": name,
+            "kind": "generated",
+            "here": name != "speech" or bool(which("espeak-ng")),
+            "licence": "no restrictions",
+        }
+        for name in (*DOMAINS, *CLIPS)
     ]
     for name, pack in PACKS.items():
         here = bool(folder) and (Path(folder) / pack.file).is_file()
@@ -211,12 +219,13 @@ def _preview(arguments) -> None:
 
 def _export(arguments) -> None:
     from tinytrain.base.progress import ProgressLine
-    from tinytrain.datasets.generated import shakes
+    from tinytrain.datasets.generated.recordings import RECORDINGS, export_recordings
     from tinytrain.datasets.preview import export
 
-    if arguments.data == shakes.NAME:
-        names = range(len(shakes.CLASSES))[: arguments.classes]
-        count = shakes.export_shakes(arguments.folder, arguments.per_class, arguments.seed, names)
+    if arguments.data in RECORDINGS:
+        names = range(len(RECORDINGS[arguments.data][1]))[: arguments.classes]
+        drawn = arguments.per_class, arguments.seed, names
+        count = export_recordings(arguments.data, arguments.folder, *drawn)
         result = {"folder": arguments.folder, "recordings": count, "classes": len(names)}
         text = f"{arguments.folder}: {count} recordings of {len(names)} classes"
         return print_result(result, text, arguments.json)
