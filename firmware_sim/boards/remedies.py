@@ -46,7 +46,9 @@ def _stores(board: Board, network: Network, slots: int) -> bool:
 
 
 def _backbones_here(network: Network) -> Iterator[Network]:
-    """Backbones on this machine other than `network`."""
+    """Backbones on this machine other than `network`, for the same kind of input."""
     for row in BACKBONES.values():
         if row.name != network.name and row.path.is_file():
-            yield load_network(row.path)
+            other = load_network(row.path)
+            if other.input.kind == network.input.kind:
+                yield other

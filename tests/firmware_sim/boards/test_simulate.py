@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 from cases import quick
 
+from tinytrain.backbones.catalogue import SHIPPED
+from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import BudgetError
 from tinytrain.cli import main as cli
 from tinytrain.firmware_sim.boards.board import Figure, find_board
@@ -122,6 +124,12 @@ def test_too_little_flash_names_what_is_missing_and_that_many_bytes_more_fit():
     assert any("have the flash" in text for text in facts["remedies"])
     assert simulated(board(flash_bytes=facts["flash"]["needs"], **small)).fits
     assert not simulated(board(flash_bytes=facts["flash"]["needs"] - 1, **small)).fits
+
+
+def test_no_remedy_names_a_network_for_another_kind_of_input():
+    row = board(flash_bytes=560_000, flash_reserved_bytes=0, erase_block_bytes=4096)
+    facts = simulated(row, load_backbone(SHIPPED.name), policy="none").facts
+    assert facts["flash"]["missing"] > 0 and "tinytrain-sound" not in str(facts["remedies"])
 
 
 def test_a_budget_too_small_by_itself_is_no_fault_of_the_board():
