@@ -3,7 +3,9 @@
 import numpy as np
 
 from tinytrain.datasets import DOMAINS, Dataset, open_dataset
+from tinytrain.datasets.generated.sounds import sounds
 from tinytrain.episode.episode import Images
+from tinytrain.episode.kinds import IMAGES as PICTURES
 
 LEFT_OUT = {"leaves", "meters"}  # the domains that shipped networks have never seen
 IMAGES = 20  # of each domain
@@ -18,11 +20,14 @@ def images_from(dataset: Dataset, most: int) -> Images:
         np.zeros(count, np.int32),
         tuple(dataset.names[i] for i in chosen),
         lambda k, size: dataset.read(chosen[k], size),
+        dataset.kind,
     )
 
 
-def calibration_images() -> Images:
-    """Some images of each generated domain but those left out."""
+def calibration_images(kind: str = PICTURES.name) -> Images:
+    """Some images of each generated domain but those left out; of the kind "sound" clips of all rhythms."""
+    if kind == "sound":
+        return images_from(sounds(range(0, sounds.n_classes, 33)), 6 * IMAGES)
     parts = [images_from(open_dataset(name), IMAGES) for name in DOMAINS if name not in LEFT_OUT]
     where = [(part, k) for part in parts for k in range(len(part))]
 

@@ -121,3 +121,11 @@ def test_the_same_seed_gives_the_same_bytes_again(made, tmp_path):
         delta = tinytrain.load_delta(out)
         found.append([s.values.tobytes() for s in delta.slices])
     assert found[0] == found[1] and found[0]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_an_encoder_is_calibrated_on_clips_and_then_runs_in_int8(made, tmp_path, own, capsys):
+    network = tmp_path / "int8.safetensors"
+    words = ("--data", made.root / "clips") if own else ()
+    assert tt("calibrate", made.root / "net.safetensors", "-o", network, *words) == 0
+    assert tt("adapt", made.root / "clips", "--backbone", network, "--precision", "int8", "--force") == 0

@@ -36,7 +36,7 @@ def run(arguments) -> None:
     check_network_output(arguments.out, needed=(arguments.network,))
     network = open_backbone(arguments.network, "calibration")
     rounded = any(scale is None for scale in network.scales)
-    images = calibration_images()
+    images = calibration_images(network.input.kind)
     if arguments.data:
         images = images_from(open_dataset(arguments.data), arguments.images)
     with ProgressLine() as progress:
