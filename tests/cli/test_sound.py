@@ -1,5 +1,6 @@
 """Folders of WAV files, from the first adaptation to a stream, with a toy encoder."""
 
+import json
 import os
 import time
 from dataclasses import asdict
@@ -121,6 +122,20 @@ def test_the_same_seed_gives_the_same_bytes_again(made, tmp_path):
         delta = tinytrain.load_delta(out)
         found.append([s.values.tobytes() for s in delta.slices])
     assert found[0] == found[1] and found[0]
+
+
+def test_generated_words_are_learnt_with_the_encoder_that_comes_with_the_package(tmp_path, capsys):
+    for folder, seed in (("words", 0), ("again", 0), ("new", 1)):
+        assert tt("data", "export", "words", tmp_path / folder, "--per-class", "5", "--seed", seed) == 0
+    files = {
+        f: [p.read_bytes() for p in sorted((tmp_path / f).rglob("*.wav"))] for f in ("words", "again", "new")
+    }
+    assert files["words"] == files["again"] and not set(files["words"]) & set(files["new"])
+    out = tmp_path / "d.safetensors"
+    assert tt("adapt", tmp_path / "words", "--policy", "none", "--out", out, "--force") == 0
+    assert "--backbone is tinytrain-sound" in capsys.readouterr().err
+    assert tt("eval", out, tmp_path / "new", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["accuracy"] >= 0.8
 
 
 @pytest.mark.parametrize("own", [True, False])

@@ -21,7 +21,6 @@ from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import load_delta
 from tinytrain.episode import Input
 from tinytrain.episode.episode import Episode, Images
-from tinytrain.episode.kinds import kind_of
 from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
 from tinytrain.pipeline.networks import choices, left_out
@@ -149,7 +148,7 @@ def suited(network, drawn: Drawn, seed: int, device: Device | None = None):
     """`network`; for None and "auto" the name of the network for what was drawn, if that is not images.
 
     The first recordings of motion say theirs. Of several encoders that are here it is the one that names most
-    of the clips that are left out. Raises InputError ``backbone-not-here``.
+    of the clips that are left out. Raises InputError for what cannot be read.
     """
     support, device = drawn.episode.support, device or Device()
     if not isinstance(network, str | None) or network not in (None, AUTO):
@@ -160,14 +159,8 @@ def suited(network, drawn: Drawn, seed: int, device: Device | None = None):
         return motion_name(os.path.join(folder, name) for name in sorted(files.names))
     if support.kind not in ENCODERS:
         return network
-    known, many = ENCODERS[support.kind], kind_of(support.kind).plural
-    here = [name for name in known if is_here(name)]
-    if not here:
-        raise InputError(
-            "backbone-not-here",
-            f"{many} need an encoder, and none is here; run: tinytrain backbones get {known[0]} for words, or"
-            f" tinytrain backbones get {known[1]} for other sounds",
-        )
+    known = ENCODERS[support.kind]
+    here = [name for name in known if is_here(name)] or known[-1:]
     if len(here) == 1 or min(drawn.episode.shots) < 2:
         return here[0]
 

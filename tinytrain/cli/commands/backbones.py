@@ -15,8 +15,8 @@ simulate --data leaves' with the board raspberry-pi-zero-2w estimates for one co
 their sum.
 Networks for motion are built when they are asked for, and take a few kB: motion-3 is for 3 axes (or another
 number) and takes the rows of a file as they are; motion-3-50hz is for files with times, which it reads at 50
-rows a second; motion-3-esn and motion-3-50hz-esn add an echo state network. For sound, speech-embedding is
-for words, yamnet for all else."""
+rows a second; motion-3-esn and motion-3-50hz-esn add an echo state network. For sound, tinytrain-sound comes
+with the package; speech-embedding is better for words, yamnet for all else."""
 COLUMNS = "{:<6}  {:<18}  {:<4} {:>9}  {:<7} {:>9} {:>6} {:>6} {:>5}  {}"
 TITLES = ("tier", "name", "here", "size", "input", "MACs", "budget", "PC", "Pi", "licence")
 DESCRIPTION = (
