@@ -1,6 +1,7 @@
 """``tinytrain merge``: a stick of deltas becomes one, local images judge it, what fails writes nothing."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,18 +19,18 @@ CLASSES = ("ant", "bee", "cat", "dog")
 
 @pytest.fixture(scope="module")
 def stick(tmp_path_factory):
-    """Deltas of two devices with two classes each, of one with all, of one with wrong labels; and images."""
+    """Deltas of two devices with two classes each, of three with all, one with wrong labels; and images."""
     root = tmp_path_factory.mktemp("stick")
     write_network(root)
     write_images(root / "all", CLASSES, count=6)
     write_images(root / "others", CLASSES, count=12, seed=9)
     write_images(root / "held-out", CLASSES, count=8, seed=5)
-    for name, classes in {"one": CLASSES[:2], "two": CLASSES[2:], "wrong": CLASSES}.items():
+    for name, classes in {"one": CLASSES[:2], "two": CLASSES[2:], "wrong": CLASSES, "more": CLASSES}.items():
         (root / name).mkdir()
         for k, label in enumerate(classes):
-            images = root / "others" / classes[(k + 1) % 4] if name == "wrong" else root / "all" / label
+            images = root / ("all" if len(classes) == 2 else "others") / classes[(k + (name == "wrong")) % 4]
             (root / name / label).symlink_to(images)
-    for name in ("all", "one", "two", "wrong"):
+    for name in ("all", "one", "two", "wrong", "more", "held-out"):
         words = (
             root / name,
             "--backbone",
@@ -91,6 +92,23 @@ def test_what_is_proved_to_be_worse_is_refused_and_not_written(stick, tmp_path, 
     assert "looks like two things in" in capsys.readouterr().out, "and without images the names say so"
     with pytest.raises(AdaptationRefusedError):
         tinytrain.merge(words[:2], stick / "held-out")
+
+
+def test_a_device_that_most_others_contradict_is_left_out_on_request(stick, tmp_path, capsys):
+    out, liar = tmp_path / "robust.safetensors", tinytrain.load_delta(deltas(stick, "held-out")[0])
+    liar = replace(liar, head=replace(liar.head, sums=-liar.head.sums))
+    tinytrain.save_delta(tmp_path / "liar.safetensors", liar)
+    given = [*deltas(stick, "all", "more"), tmp_path / "liar.safetensors"]
+    assert tt("merge", *given, "-o", out, "--robust", "-v") == 0
+    shown = capsys.readouterr().out
+    assert "outvoted" in shown and "liar.safetensors: most others call something else so" in shown
+    assert tt("merge", *deltas(stick, "all", "more"), "-o", tmp_path / "two.safetensors") == 0
+    assert (tmp_path / "two.safetensors").read_bytes() == out.read_bytes()
+    assert tinytrain.merge(given, robust=True).to_json()["outvoted"] == [str(given[-1])]
+    assert tt("merge", *deltas(stick, "one", "two"), "-o", tmp_path / "none.safetensors", "--robust") == 3
+    err = capsys.readouterr().err
+    assert "class 'ant' is held by 1 of 2 deltas, and nobody can vouch for it unless 3 hold it" in err
+    assert err.count("\n") == 1 and not (tmp_path / "none.safetensors").exists()
 
 
 @each(

@@ -46,6 +46,7 @@ class Merge:
             "classes": dict(zip(found.delta.class_names, classes, strict=True)),
             "merged": rows,
             "left_out": list(found.left_out),
+            "outvoted": list(found.outvoted),
             "conflicts": [conflict._asdict() for conflict in found.conflicts],
             "layers": {"how": found.layers, "largest": found.largest},
             "replay_left_out": found.without_replay,
@@ -61,6 +62,7 @@ def merge(
     network: str | os.PathLike | Network | Committee | None = None,
     names: Sequence[str] | None = None,
     progress: Progress = silent,
+    robust: bool = False,
 ) -> Merge:
     """One delta of two or more `deltas` of the same network with the same head, which has sums.
 
@@ -68,15 +70,17 @@ def merge(
     bytes in any order and grouping. Classes are matched by name. Trained layers are averaged by numbers of
     images if all trained the same ones, otherwise those of the delta with most images are kept. `check` and
     `class_names` are images as in `add_classes`, on which the result and each of `deltas` is tried; `network`
-    is as in `Predictor`. `names` of the deltas are for messages. Raises InputError for other networks,
-    UsageError for a head without sums, AdaptationRefusedError ``left-out`` if the best of `deltas` is better
-    than all of them together beyond chance.
+    is as in `Predictor`. `names` of the deltas are for messages. If it is to be `robust`, each class must be
+    held by three or more of `deltas`, and one whose class means most others contradict is left out. Raises
+    InputError for other networks, and for a class that nobody can vouch for; UsageError for a head without
+    sums, AdaptationRefusedError ``left-out`` if the best of `deltas` is better than all of them together
+    beyond chance.
     """
     if len(deltas) < 2:
         raise UsageError("usage", f"of two or more deltas to merge {len(deltas)} is given; give more")
     opened = [open_delta(delta) for delta in deltas]
     names = names or [_name(given, k) for k, given in enumerate(deltas, 1)]
-    found, judged, warnings = merging.merge(kernels.load(), opened, names), None, []
+    found, judged, warnings = merging.merge(kernels.load(), opened, names, robust), None, []
     if check is not None:
         network = open_network(network, found.delta)
         images, known, _, facts = open_images(check, class_names, network.input, progress)

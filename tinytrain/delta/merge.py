@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -20,16 +20,19 @@ import numpy as np
 
 from tinytrain.base.class_names import MAX_CLASSES, wrong_class_names
 from tinytrain.base.errors import InputError, UsageError, one_line
-from tinytrain.delta.delta import Changes, Delta, Slice
+from tinytrain.delta.delta import NAMED, Changes, Delta, Slice
 from tinytrain.delta.file import MAX_VIEWS
+from tinytrain.delta.vouching import LEAST, Votes, votes_on
 from tinytrain.heads.by_means import calibrated_by_means, warmth_of
 from tinytrain.heads.moments import MOST, UNIT, Moments
 from tinytrain.heads.scatter_head import ScatterHead, ScatterMethod
+from tinytrain.heads.triangle import diagonal_places
 from tinytrain.network.codes_json import written_codes
 
 SOURCE = {"sums", "images", "warmth"}  # the digest of its sums, how many images, and how sure it was
 # What became of trained layers:
 UNTRAINED, SAME, AVERAGED, KEPT = "untrained", "same", "averaged", "kept"
+ROUNDING = 1e-3  # of what is compared with a length of 1
 # Kinds of conflicts:
 SAME_IMAGES, SAME_NAME = "same-images", "same-name"
 
@@ -45,7 +48,8 @@ class Conflict(NamedTuple):
 class Merged:
     """The `delta` of all, and what happened: `names` are those that were merged, with `images` of each.
 
-    `left_out` are names of those whose images are all in others. `layers` is one of UNTRAINED, SAME, AVERAGED
+    `left_out` are names of those whose images are all in others, `outvoted` of those that most others
+    contradict. `layers` is one of UNTRAINED, SAME, AVERAGED
     and KEPT, those of the one with most images, `largest`. `without_replay`: a replay memory was left out.
     """
 
@@ -53,6 +57,7 @@ class Merged:
     names: tuple[str, ...]
     images: tuple[int, ...]
     left_out: tuple[str, ...]
+    outvoted: tuple[str, ...]
     conflicts: tuple[Conflict, ...]
     layers: str
     largest: str
@@ -60,11 +65,12 @@ class Merged:
 
 
 class _Input(NamedTuple):
-    """A delta that is merged: its `name`, its `moments`, and what they were made of, by digest."""
+    """A delta that is merged: its `name`, its `moments`, their `digest`, and those that they were made of."""
 
     name: str
     delta: Delta
     moments: Moments
+    digest: str
     sources: dict[str, dict]
 
     @property
@@ -78,14 +84,16 @@ class _Input(NamedTuple):
         }
 
 
-def merge(kernels, deltas: Sequence[Delta], names: Sequence[str]) -> Merged:
+def merge(kernels, deltas: Sequence[Delta], names: Sequence[str], robust: bool = False) -> Merged:
     """One delta of several for the same network, which messages call `names`.
 
-    Raises InputError ``backbone-mismatch``, ``class-names`` or ``bad-value``, UsageError ``unsupported``.
+    If it is to be `robust`, who is outvoted in a class (`delta.vouching`) is left out, and every class must
+    be held by three or more. Raises InputError ``backbone-mismatch``, ``class-names`` or ``bad-value``,
+    UsageError ``unsupported``.
     """
     inputs = [_input(*pair) for pair in zip(names, deltas, strict=True)]
     _check(inputs)
-    inputs, left_out = _once(inputs)
+    inputs, left_out = _once(inputs, robust)
     classes = tuple(sorted({name for one in inputs for name in one.delta.class_names}))
     if wrong := wrong_class_names(classes):
         raise InputError("class-names", f"{wrong}; give every class a name of its own")
@@ -93,11 +101,22 @@ def merge(kernels, deltas: Sequence[Delta], names: Sequence[str]) -> Merged:
         raise InputError(
             "class-names", f"{len(classes)} classes, at most {MAX_CLASSES} fit; merge fewer deltas"
         )
-    placed = [
-        one.moments.at([classes.index(name) for name in one.delta.class_names], len(classes))
-        for one in inputs
-    ]
-    total = functools.reduce(operator.add, placed)
+
+    def placed(these: list[_Input]) -> list[Moments]:
+        """The moments of each, with the classes of all."""
+        places = ([classes.index(name) for name in one.delta.class_names] for one in these)
+        return [one.moments.at(at, len(classes)) for one, at in zip(these, places, strict=True)]
+
+    def votes_of(these: list[_Input]) -> list[Votes]:
+        return votes_on(placed(these), [one.delta.head.views for one in these])
+
+    outvoted = ()
+    if robust:
+        kept = _vouched(inputs, votes_of, classes)
+        outvoted = tuple(one.name for one in inputs if one not in kept)
+        inputs, more = _once(kept)
+        left_out += more
+    total = functools.reduce(operator.add, placed(inputs))
     sources = dict(sorted(item for one in inputs for item in one.sources.items()))
     head = _head(kernels, inputs[0].delta.head.method, total, sources.values())
     # In an order of their own: floats are added.
@@ -116,12 +135,17 @@ def merge(kernels, deltas: Sequence[Delta], names: Sequence[str]) -> Merged:
         first.backbone, min(one.delta.backbone_name for one in inputs), whole.slices, head, classes, report,
         members=parts if first.members else (), **whole.backend_fields,
     )  # fmt: skip
-    conflicts = *_other_names(inputs, left_out), *_same_rows(inputs), *_same_names(inputs, placed, classes)
+    conflicts = (
+        *_other_names(inputs, left_out),
+        *_same_rows(inputs),
+        *_same_names(inputs, votes_of(inputs), classes),
+    )
     return Merged(
         delta,
         tuple(one.name for one in inputs),
         tuple(one.images for one in inputs),
         tuple(one.name for one in left_out),
+        outvoted,
         conflicts,
         layers,
         ordered[0].name,
@@ -145,12 +169,25 @@ def _input(name: str, delta: Delta) -> _Input:
             f"{name} has the head {head.kind}, which has no sums; adapt with --head lda, slda or ridge",
         )
     moments = head.moments
+    _check_lengths(name, delta, moments)
     digest = digest_of(moments)
     sources, sums = _sources(delta.report.get("merged"))
     if not sources or sums != digest:  # it is no merged one, or has learnt or forgotten since
         images = max(1, round(head.total / head.views) - _images(sources.values()))
         sources[digest] = {"sums": digest, "images": images, "warmth": warmth_of(head)}
-    return _Input(name, delta, moments, sources)
+    return _Input(name, delta, moments, digest, sources)
+
+
+def _check_lengths(name: str, delta: Delta, moments: Moments) -> None:
+    """Raise InputError unless embeddings of length 1, or of one for each network, may have these sums."""
+    longest = len(delta.parts) ** 0.5 * UNIT * moments.counts
+    ratios = np.linalg.norm(moments.sums.astype(float), axis=1) / np.maximum(longest, 1)
+    trace = float(moments.products[diagonal_places(delta.head.embedding_size)].sum())
+    # Of classes that were forgotten their share of the products goes, which is that of an average class.
+    times = max(ratios.max(), trace / (2 * len(delta.parts) * UNIT * delta.head.total))
+    if times > 1 + ROUNDING:
+        text = f"{name}: its sums are {times:.2g} times as large as those of so many images can be"
+        raise InputError("bad-value", f"{text}; make the delta again, or leave it out")
 
 
 def _images(sources: Iterable[dict]) -> int:
@@ -189,8 +226,10 @@ def _check(inputs: list[_Input]) -> None:
             )
 
 
-def _once(inputs: list[_Input]) -> tuple[list[_Input], list[_Input]]:
+def _once(inputs: list[_Input], robust: bool = False) -> tuple[list[_Input], list[_Input]]:
     """Those that are not a part of another one, and the others.
+
+    Of two that have the same under different names one is a liar: if it is to be `robust`, both stay.
 
     Raises InputError ``bad-value`` if two overlap: what they share is there in sums alone.
     """
@@ -198,11 +237,12 @@ def _once(inputs: list[_Input]) -> tuple[list[_Input], list[_Input]]:
     left_out = []
     for one in sorted(inputs, key=lambda one: (-len(one.sources), one.delta.class_names)):
         shared = [(other, one.sources.keys() & other.sources.keys()) for other in kept]
-        if any(len(both) == len(one.sources) for _, both in shared):
+        part_of = [other for other, both in shared if len(both) == len(one.sources)]
+        if part_of and not (robust and all(_renamed(one, other) for other in part_of)):
             left_out.append(one)
             continue
         for other, both in shared:
-            if both:
+            if both and other not in part_of:
                 raise InputError(
                     "bad-value",
                     f"{other.name} and {one.name} share {len(both)} of what they were made of, which would"
@@ -259,16 +299,21 @@ def _mean(slices: Sequence[Slice], weights: Sequence[int]) -> Slice:
     return replace(slices[0], values=(np.rint(total) if dtype == np.int8 else total).astype(dtype))
 
 
+def _renamed(one: _Input, other: _Input) -> bool:
+    """Whether they have the same sums, under other names."""
+    return one.sources.keys() == other.sources.keys() and one.named() != other.named()
+
+
 def _other_names(inputs: list[_Input], left_out: list[_Input]) -> Iterator[Conflict]:
     """Deltas with the images of another one, which call them otherwise."""
     for one, other in itertools.product(left_out, inputs):
-        if one.sources.keys() == other.sources.keys() and one.named() != other.named():
+        if _renamed(one, other):
             text = f"{one.name} has the images of {other.name} under other names, which are not used"
             yield Conflict(SAME_IMAGES, text)
 
 
 def _same_rows(inputs: list[_Input]) -> list[Conflict]:
-    """Pairs that have the embeddings of the same images; where there are only sums, nobody can tell."""
+    """Pairs that have embeddings of the same images, or the same sums of a class; others nobody can tell."""
     rows = [
         set() if one.delta.head.embeddings is None else {row.tobytes() for row in one.delta.head.embeddings}
         for one in inputs
@@ -276,40 +321,55 @@ def _same_rows(inputs: list[_Input]) -> list[Conflict]:
     found = []
     for (a, mine), (b, theirs) in itertools.combinations(zip(inputs, rows, strict=True), 2):
         if both := len(mine & theirs):
-            views = a.delta.head.views
-            found.append(
-                Conflict(
-                    SAME_IMAGES,
-                    f"{-(-both // views)} images are in {a.name} and in {b.name}, and count twice",
-                )
-            )
+            what = f"{-(-both // a.delta.head.views)} images are"
+        elif both := len({*a.named().values()} & {*b.named().values()}):
+            what = f"the sums of {both} classes are"
+        else:
+            continue
+        found.append(Conflict(SAME_IMAGES, f"{what} in {a.name} and in {b.name}, and count twice"))
     return found
 
 
-def _same_names(inputs: list[_Input], placed: list[Moments], classes: Sequence[str]) -> list[Conflict]:
-    """Classes whose means in two deltas are as far apart as those of different classes.
+def _same_names(inputs: list[_Input], votes: list[Votes], classes: Sequence[str]) -> Iterator[Conflict]:
+    """What two deltas mean by a class, or one of several, is as different as different classes are."""
+    for name, (held, far) in zip(classes, votes, strict=True):
+        if len(held) < LEAST and far.any():
+            one, other = (inputs[i].name for i in held)
+            text = f"{one_line(name, 100)!r} looks like two things in {one} and {other}"
+            yield Conflict(SAME_NAME, f"{text}: rename it in one of them if so")
+    for i, lost in _outvoted(votes).items():
+        names = ", ".join(one_line(classes[k], 100) for k in lost[:NAMED])
+        text = f"what most others call {names}{' and so on' * (len(lost) > NAMED)} looks otherwise in"
+        yield Conflict(SAME_NAME, f"{text} {inputs[i].name}: rename it there, or leave that out (--robust)")
 
-    That is more than half of what lies between two classes of one delta, in the median, and what chance adds:
-    the variance of an image divided by the number of images.
+
+def _outvoted(votes: list[Votes]) -> dict[int, list[int]]:
+    """Numbers of deltas, and in which classes most of the others say otherwise."""
+    found: dict[int, list[int]] = {}
+    for k, vote in enumerate(votes):
+        for i in vote.outvoted.tolist():
+            found.setdefault(i, []).append(k)
+    return dict(sorted(found.items()))
+
+
+def _vouched(inputs: list[_Input], votes_of: Callable, classes: Sequence[str]) -> list[_Input]:
+    """Those that are outvoted in no class; who is outvoted in most classes goes first, and all vote again.
+
+    Raises InputError ``bad-value`` for a class that fewer than LEAST hold, or of which not most agree.
     """
-    means = [m.sums / (np.maximum(m.counts, 1)[:, None] * UNIT) for m in placed]
-    known = [np.flatnonzero(m.counts).tolist() for m in placed]
-    apart = [
-        float(np.square(means[i][k] - means[i][other]).sum())
-        for i, own in enumerate(known)
-        for k, other in itertools.combinations(own, 2)
-    ]
-    inside = sum(
-        m.counts.sum() - float(m.counts @ np.square(x).sum(axis=1))
-        for m, x in zip(placed, means, strict=True)
-    )
-    variance, usual, found = inside / sum(m.counts.sum() for m in placed), float(np.median(apart)), []
-    for k, name in enumerate(classes):
-        for i, j in itertools.combinations([i for i, own in enumerate(known) if k in own], 2):
-            chance = variance * sum(inputs[x].delta.head.views / placed[x].counts[k] for x in (i, j))
-            if np.square(means[i][k] - means[j][k]).sum() > usual / 2 + chance:
-                text = (
-                    f"{one_line(name, 100)!r} looks like two things in {inputs[i].name} and {inputs[j].name}"
-                )
-                found.append(Conflict(SAME_NAME, f"{text}: rename it in one of them if so"))
-    return found
+    kept, votes = list(inputs), votes_of(inputs)
+    whole = [len(vote.held) for vote in votes]
+    for name, number in zip(classes, whole, strict=True):
+        if number < LEAST:
+            text = f"class {one_line(name, 100)!r} is held by {number} of {len(inputs)} deltas, and nobody"
+            text += f" can vouch for it unless {LEAST} hold it; merge more, or without --robust"
+            raise InputError("bad-value", text)
+    while lost := _outvoted(votes):
+        kept.pop(max(lost, key=lambda i: (len(lost[i]), kept[i].digest)))
+        votes = votes_of(kept)
+        for name, number, vote in zip(classes, whole, votes, strict=True):
+            if 2 * len(vote.held) <= number:
+                text = f"{number - len(vote.held)} of {number} deltas mean something else by"
+                text += f" {one_line(name, 100)!r} than the others, and nobody can tell who is right; look at"
+                raise InputError("bad-value", f"{text} them with --check, and leave out the wrong ones")
+    return kept

@@ -24,7 +24,7 @@ DESCRIPTION = (
 EXAMPLES = """\
   tinytrain merge kitchen.safetensors cellar.safetensors -o house.safetensors
   tinytrain merge stick/*.safetensors -o all.safetensors --check held-out/
-  tinytrain merge stick/*.safetensors -o all.safetensors --json
+  tinytrain merge stick/*.safetensors -o all.safetensors --robust --json
 """
 LAYERS = {
     "untrained": "none was trained",
@@ -44,6 +44,11 @@ def add_arguments(parser) -> None:
         help="folder with a folder of images per class: show how many are recognised before and after, and "
         "write nothing if merging is proved to be worse",
     )
+    parser.add_argument(
+        "--robust",
+        action="store_true",
+        help="leave out deltas whose class means most others contradict; three or more must hold each class",
+    )
     add_backbone_of_delta(parser)
     add_verbosity(parser, "every delta and conflict")
     add_json(parser)
@@ -60,7 +65,14 @@ def run(arguments) -> None:
     opened = [open_delta(path) for path in arguments.deltas]
     network = BackboneOfDelta(arguments.backbone).of(opened[0], arguments.out) if arguments.check else None
     with ProgressLine() as progress:
-        found = merge(opened, arguments.check, network=network, names=arguments.deltas, progress=progress)
+        found = merge(
+            opened,
+            arguments.check,
+            network=network,
+            names=arguments.deltas,
+            progress=progress,
+            robust=arguments.robust,
+        )
     save_delta(arguments.out, found.delta)
     result = {"out": arguments.out, **found.to_json()}
     say(*found.warnings)
@@ -91,6 +103,9 @@ def _items(out: str, result: dict) -> list:
     if result["left_out"]:
         names = "; ".join(map(short, result["left_out"]))
         items.append(Item("left out", f"{names}: all of its images are in others"))
+    if result["outvoted"]:
+        names = "; ".join(map(short, result["outvoted"]))
+        items.append(Item("outvoted", f"{names}: most others call something else so; left out"))
     if result["conflicts"]:
         texts = tuple(row["text"] for row in result["conflicts"])
         items.append(Item("look at", count_of(len(texts), "conflict"), texts))
