@@ -152,15 +152,6 @@ def test_without_a_class_few_embeddings_are_those_of_the_others_and_many_keep_th
         )
 
 
-def test_the_sum_of_a_single_image_is_its_embedding():
-    """So sums of few images hide nothing but pixels; nor does the difference of two releases."""
-    x, labels = embeddings(30, SIZE, way=WAY)
-    first, then = (fitted(HEADS["slda"], x[:n], labels[:n]).moments for n in (29, 30))
-    (new,) = np.flatnonzero((then - first).counts)
-    shown = (then - first).sums[new] / UNIT
-    assert shown @ x[29] / np.linalg.norm(shown) > 0.99999
-
-
 def older(kind, head, x, labels):
     """Tensors of a delta as they were before there were sums, from float64."""
     means = np.stack([x[labels == k].mean(axis=0) for k in range(WAY)])
