@@ -18,7 +18,8 @@ LAYERS = {
     "guard": "base heads",
     "plan": "base heads network episode",
     "delta": "base heads network",
-    "store": "base kernels heads network delta",
+    "trust": "base kernels heads network delta",
+    "store": "base kernels heads network delta trust",
     "program": "base kernels heads network plan",
     "policies": "base episode heads network plan program",
     "planner": "base heads network plan policies program",
@@ -31,9 +32,9 @@ LAYERS["pipeline"] = f"{LAYERS['report']} report"
 LAYERS["stream"] = "base kernels heads delta network episode plan runtime backbones store pipeline drift"
 LAYERS["doctor"] = "base kernels"
 LAYERS["datasets"] = "base episode"
-LAYERS["api"] = f"{LAYERS['pipeline']} pipeline store stream datasets codegen"
+LAYERS["api"] = f"{LAYERS['pipeline']} pipeline trust store stream datasets codegen"
 LAYERS["serve"] = f"{LAYERS['api']} api drift"
-LAYERS["meta"] = f"{LAYERS['pipeline']} pipeline store stream datasets drift"
+LAYERS["meta"] = f"{LAYERS['pipeline']} pipeline trust store stream datasets drift"
 LAYERS["firmware_sim"] = f"{LAYERS['meta']} codegen"
 LAYERS["kit"] = "base kernels pipeline backbones network"
 LAYERS["cli"] = f"{LAYERS['meta']} doctor codegen meta api serve firmware_sim kit"

@@ -5,6 +5,7 @@ PACKAGES = {
     "onnx": ("onnx>=1.16",),
     "tflite": ("ai-edge-litert>=2.0.2",),
     "web": ("starlette>=0.40", "uvicorn>=0.30", "segno>=1.6", "cryptography>=42"),
+    "keys": ("cryptography>=42",),
     "heic": ("pillow-heif>=1.0",),
     "data": ("scipy>=1.14",),
     "mqtt": ("paho-mqtt>=2.0",),

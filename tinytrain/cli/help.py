@@ -23,6 +23,8 @@ COMMAND_GROUPS = {
         "rename": ("rename", "give a class of a delta another name"),
         "forget": ("forget", "take a class out of a delta"),
         "merge": ("merge", "make one delta of what several devices learnt"),
+        "mask": ("mask", "merge deltas so that nobody sees more than the sum"),
+        "sign": ("sign", "say whose a delta is, or check it"),
     },
     "images and networks": {
         "data": ("data", "list, check, preview, export and pack image data"),

@@ -29,6 +29,8 @@ OTHER_WORDS = {
     "apply": "deploy install load",
     "forget": "remove delete unlearn",
     "merge": "federate combine average sum",
+    "sign": "verify signature",
+    "mask": "secure aggregate",
     "status": "state list ls",
     "import": "convert",
     "calibrate": "quantise quantize",

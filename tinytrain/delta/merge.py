@@ -118,12 +118,12 @@ def merge(kernels, deltas: Sequence[Delta], names: Sequence[str], robust: bool =
         left_out += more
     total = functools.reduce(operator.add, placed(inputs))
     sources = dict(sorted(item for one in inputs for item in one.sources.items()))
-    head = _head(kernels, inputs[0].delta.head.method, total, sources.values())
+    head = head_of(kernels, inputs[0].delta.head.method, total, sources.values())
     # In an order of their own: floats are added.
     ordered = sorted(inputs, key=lambda one: (-one.images, min(one.sources)))
     layers, parts = _layers(ordered)
     first = ordered[0].delta
-    report = {"merged": {"sums": digest_of(total), "sources": list(sources.values())}}
+    report = report_of(total, sources.values())
     if kind := first.report.get("episode", {}).get("kind"):
         report["episode"] = {"kind": kind}
     forgotten = [one.delta.report["forgotten"] for one in inputs if "forgotten" in one.delta.report]
@@ -252,14 +252,28 @@ def _once(inputs: list[_Input], robust: bool = False) -> tuple[list[_Input], lis
     return [one for one in inputs if one in kept], left_out
 
 
-def _head(kernels, method: ScatterMethod, moments: Moments, sources: Iterable[dict]) -> ScatterHead:
+def head_of(kernels, method: ScatterMethod, moments: Moments, sources: Iterable[dict]) -> ScatterHead:
     """The head of all embeddings: as sure as those of the `sources` are on average."""
-    images = _images(sources)
-    views = min(MAX_VIEWS, max(1, round(int(moments.counts.sum()) / images)))
-    head, warmth = method.of_moments(kernels, moments, views=views), None
-    if all(row["warmth"] is not None for row in sources):
-        warmth = math.fsum(row["warmth"] * row["images"] for row in sources) / images
-    return calibrated_by_means(head, warmth)
+    views = min(MAX_VIEWS, max(1, round(int(moments.counts.sum()) / _images(sources))))
+    return calibrated_by_means(method.of_moments(kernels, moments, views=views), _warmth(sources))
+
+
+def report_of(moments: Moments, sources: Iterable[dict]) -> dict:
+    """What the report of a delta says that has these sums of these `sources`."""
+    return {"merged": {"sums": digest_of(moments), "sources": list(sources)}}
+
+
+def source_of(delta: Delta) -> dict:
+    """All of `delta` as one source. Raises what `merge` does."""
+    one = _input("the delta", delta)
+    return {"sums": one.digest, "images": one.images, "warmth": _warmth(one.sources.values())}
+
+
+def _warmth(sources: Iterable[dict]) -> float | None:
+    """That of all `sources`, by images; None if one is not known."""
+    if any(row["warmth"] is None for row in sources):
+        return None
+    return math.fsum(row["warmth"] * row["images"] for row in sources) / _images(sources)
 
 
 def _layers(inputs: list[_Input]) -> tuple[str, tuple[Changes, ...]]:

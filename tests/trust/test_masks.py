@@ -1,0 +1,190 @@
+"""Masks cancel in the sum of all members, byte for byte, also if one drops out; a part alone says nothing."""
+
+import shutil
+import stat
+
+import numpy as np
+import pytest
+from cases import each
+from commandline import tt
+from headdata import embeddings, fitted
+
+from tinytrain import kernels
+from tinytrain.base.errors import InputError, StorageError, UsageError
+from tinytrain.delta.delta import Delta, Slice
+from tinytrain.delta.file import load_delta, save_delta
+from tinytrain.delta.merge import merge
+from tinytrain.heads.registry import HEADS
+
+pytest.importorskip("cryptography", reason="masks need the extra [keys]")
+from tinytrain.trust.masks import PART, Round
+
+WAY, SIZE, TEN = 10, 12, [f"member{k}" for k in range(10)]
+X, LABELS = embeddings(300, SIZE, way=WAY)
+
+
+def delta_of(chosen, kind="lda", slices=()):
+    """A delta of the images `chosen` with the classes that they have."""
+    classes = np.unique(LABELS[chosen])
+    head = fitted(HEADS[kind], X[chosen], np.searchsorted(classes, LABELS[chosen]).astype(np.int32))
+    return Delta("0" * 64, "made up", tuple(slices), head, tuple(f"class {k}" for k in classes), {})
+
+
+DELTAS = {
+    name: delta_of(np.flatnonzero(np.isin(LABELS, [k, (k + 1) % WAY, (k + 4) % WAY]))[k % 3 :: 3])
+    for k, name in enumerate(TEN)
+}
+
+
+@pytest.fixture(scope="module")
+def ten(tmp_path_factory):
+    """A round that ten have joined and nine have given their parts to; the last one has not."""
+    root = tmp_path_factory.mktemp("round")
+    (root / "stick").mkdir()
+    for name in TEN:
+        Round(root / "stick").join(DELTAS[name], root / f"{name}.key")
+    for name in TEN[:-1]:
+        Round(root / "stick").give(DELTAS[name], root / f"{name}.key")
+    return root
+
+
+@pytest.fixture
+def stick(ten, tmp_path):
+    """A copy of it that may be changed."""
+    shutil.copytree(ten, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def key(stick, name):
+    return stick / f"{name}.key"
+
+
+def same_head(found, names):
+    """Whether the delta `found` has the head of the merged deltas of `names`, byte for byte."""
+    want = merge(kernels.load(), [DELTAS[name] for name in names], names).delta
+    theirs = want.head.tensors()
+    assert found.class_names == want.class_names and found.head.views == want.head.views
+    assert found.head.temperature == pytest.approx(want.head.temperature, rel=1e-4)
+    assert found.report["merged"]["sums"] == want.report["merged"]["sums"]
+    return all(values.tobytes() == theirs[name].tobytes() for name, values in found.head.tensors().items())
+
+
+def test_the_masks_of_ten_members_cancel_exactly(stick):
+    Round(stick / "stick").give(DELTAS[TEN[-1]], key(stick, TEN[-1]))
+    assert same_head(Round(stick / "stick").total(kernels.load()), TEN)
+
+
+def test_one_of_ten_that_drops_out_is_let_go_and_the_others_add_exactly(stick):
+    for name in TEN[:-2]:
+        Round(stick / "stick").without([TEN[-1]], key(stick, name))
+    with pytest.raises(InputError, match=r"1 of 10 members have given no part: member9; .* of member8 run: "):
+        Round(stick / "stick").total(kernels.load())
+    Round(stick / "stick").without([TEN[-1]], key(stick, TEN[-2]))
+    assert same_head(Round(stick / "stick").total(kernels.load()), TEN[:-1])
+
+
+def test_a_part_has_nothing_in_common_with_what_it_masks(stick):
+    here = Round(stick / "stick")
+    part = np.frombuffer(here._read(TEN[0], PART)[0].tobytes(), np.uint64)
+    bits = np.unpackbits(part.view(np.uint8))
+    assert abs(bits.mean() - 0.5) < 5 * 0.5 / np.sqrt(len(bits)), "sums in the clear have mostly zeros"
+    mine = DELTAS[TEN[0]].head.moments.products.astype(float)
+    shown = part[-3 - len(mine) : -3].astype(float)
+    assert abs(np.corrcoef(mine, shown)[0, 1]) < 5 / np.sqrt(len(mine))
+
+
+def test_a_key_is_for_its_owner_for_one_round_and_for_one_delta(stick):
+    here, mine = Round(stick / "stick"), key(stick, TEN[0])
+    assert stat.S_IMODE(mine.stat().st_mode) == 0o600
+    with pytest.raises(StorageError, match="member0 already; name another key"):
+        here.join(DELTAS[TEN[1]], mine)
+    with pytest.raises(InputError, match=r"bad-value: .* has joined with another delta"):
+        here.give(DELTAS[TEN[1]], mine)
+    (stick / "other").mkdir()
+    with pytest.raises(StorageError, match="is there already, and keys are not replaced"):
+        Round(stick / "other").join(DELTAS[TEN[0]], mine)
+    with pytest.raises(InputError, match="has not joined"):
+        Round(stick / "other").give(DELTAS[TEN[0]], mine)
+
+
+def test_who_was_let_go_gives_no_part_and_whose_part_is_there_is_not_let_go(stick):
+    """Either of them would show the part."""
+    with pytest.raises(
+        InputError, match="member1 is no member, or its part is here and would be shown; member9 can"
+    ):
+        Round(stick / "stick").without([TEN[1]], key(stick, TEN[0]))
+    Round(stick / "stick").without([TEN[-1]], key(stick, TEN[0]))
+    with pytest.raises(InputError, match="member0 has let member9 go"):
+        Round(stick / "stick").give(DELTAS[TEN[-1]], key(stick, TEN[-1]))
+
+
+def test_two_members_are_too_few_as_each_would_know_the_part_of_the_other(tmp_path):
+    for name in TEN[:2]:
+        Round(tmp_path).join(DELTAS[name], tmp_path / f"{name}.key")
+    with pytest.raises(InputError, match="2 members take part"):
+        Round(tmp_path).give(DELTAS[TEN[0]], tmp_path / f"{TEN[0]}.key")
+    Round(tmp_path).join(DELTAS[TEN[2]], tmp_path / f"{TEN[2]}.key")
+    for name in TEN[:2]:
+        Round(tmp_path).give(DELTAS[name], tmp_path / f"{name}.key")
+    with pytest.raises(InputError, match="2 members take part"):
+        Round(tmp_path).without([TEN[2]], tmp_path / f"{TEN[0]}.key")
+
+
+def test_a_part_for_other_members_is_refused(stick):
+    Round(stick / "stick").join(DELTAS[TEN[0]], stick / "late.key")
+    for name in ("late", TEN[-1]):
+        Round(stick / "stick").give(DELTAS["member0" if name == "late" else name], key(stick, name))
+    with pytest.raises(InputError, match="is for other members than"):
+        Round(stick / "stick").total(kernels.load())
+    for name in TEN:
+        Round(stick / "stick").give(DELTAS[name], key(stick, name))
+    assert Round(stick / "stick").total(kernels.load()).report["merged"]["sources"][0]["images"] > 0
+
+
+@each(
+    "delta, text",
+    [
+        (delta_of(np.arange(30), "cosine"), "the head cosine has no sums"),
+        (
+            delta_of(np.arange(30), slices=[Slice(0, "bias", np.zeros(1, "i4"), np.zeros(1, "f4"))]),
+            "trained layers",
+        ),
+    ],
+    ids=lambda row: row[1],
+)
+def test_what_cannot_be_masked_is_refused(tmp_path, delta, text):
+    with pytest.raises(UsageError, match=f"unsupported: .*{text}"):
+        Round(tmp_path).join(delta, tmp_path / "a.key")
+    assert not list(tmp_path.iterdir())
+
+
+@each("ending", [".member", ".part", ".key"])
+def test_a_damaged_file_of_a_round_is_one_line(stick, capsys, ending):
+    folder = stick if ending == ".key" else stick / "stick"
+    path = folder / f"{TEN[0]}{ending}"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    for name in TEN[-1:]:
+        save_delta(stick / "last.delta", DELTAS[name])
+        tt("mask", "give", stick / "last.delta", stick / "stick", "--key", key(stick, name))
+    words = ("give", stick / "last.delta", stick / "stick", "--key", path)
+    capsys.readouterr()
+    assert tt("mask", *(words if ending == ".key" else ("sum", stick / "stick", "-o", stick / "out"))) == 3
+    err = capsys.readouterr().err
+    assert "file-damaged" in err and err.count("\n") == 1 and not (stick / "out").exists()
+    path.write_bytes(b"")
+    assert tt("mask", *(words if ending == ".key" else ("sum", stick / "stick", "-o", stick / "out"))) == 3
+
+
+def test_three_devices_merge_by_commands_so_that_only_the_sum_shows(tmp_path, capsys):
+    (tmp_path / "stick").mkdir()
+    for step in ("join", "give"):
+        for name in TEN[:3]:
+            save_delta(tmp_path / name, DELTAS[name])
+            assert (
+                tt("mask", step, tmp_path / name, tmp_path / "stick", "--key", tmp_path / f"{name}.key") == 0
+            )
+    assert "member2: member2.part is in" in capsys.readouterr().out
+    assert tt("mask", "sum", tmp_path / "stick", "-o", tmp_path / "all", "--json") == 0
+    assert same_head(load_delta(tmp_path / "all"), TEN[:3])

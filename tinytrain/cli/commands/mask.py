@@ -1,0 +1,91 @@
+"""``tinytrain mask``: merge what several devices learnt so that only the sum shows."""
+
+from tinytrain.cli.commands.common import (
+    DELTA_HELP,
+    add_action,
+    add_json,
+    check_outputs,
+    open_delta,
+    print_result,
+)
+
+DESCRIPTION = (
+    "Merge deltas so that nobody sees more than the sum. The members of a round put files into a folder "
+    "that all see: first all 'join', then each gives its part, whose masks cancel in the sum. A member that "
+    "joined and gives nothing is let go by each of the others ('without'). Deltas must have heads of sums "
+    "and no trained layers. A key is for one round and one delta."
+)
+EXAMPLES = """\
+  tinytrain mask join kitchen.safetensors stick/ --key kitchen.key
+  tinytrain mask give kitchen.safetensors stick/ --key kitchen.key
+  tinytrain mask without stick/ cellar --key kitchen.key
+  tinytrain mask sum stick/ -o house.safetensors
+"""
+
+
+def add_arguments(parser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    lines = dict(zip(("join", "give", "without", "sum"), EXAMPLES.splitlines(keepends=True), strict=True))
+    texts = {
+        "join": "make a key for the round; the member is called as its file",
+        "give": "put the masked sums of the delta into the folder, once all have joined",
+        "without": "let go of members that have joined and given no part",
+        "sum": "make the delta of all parts",
+    }
+    for name, text in texts.items():
+        action = add_action(actions, name, text, lines[name])
+        if name in ("join", "give"):
+            action.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
+        action.add_argument("folder", metavar="ROUND", help="folder of the round")
+        if name == "without":
+            action.add_argument("dropped", metavar="MEMBER", nargs="+", help="names of those that are let go")
+        if name == "sum":
+            action.add_argument(
+                "-o", "--out", metavar="FILE", required=True, help="file to write the delta to"
+            )
+        else:
+            action.add_argument(
+                "--key", metavar="FILE", required=True, help="own key, which nobody else may read"
+            )
+        action.add_argument(
+            "--signed-by",
+            metavar="KEYS",
+            help="file of public keys, by one of which every file that ends in .member must be signed",
+        )
+        add_json(action)
+
+
+def run(arguments) -> None:
+    from tinytrain.trust.masks import MEMBER, PART, WITHOUT, Round
+
+    if arguments.action == "sum":
+        return _sum(arguments)
+    here = Round(arguments.folder, arguments.signed_by)
+    if arguments.action == "without":
+        name = here.without(arguments.dropped, arguments.key)
+    else:
+        name = getattr(here, arguments.action)(open_delta(arguments.delta), arguments.key)
+    file = name + {"join": MEMBER, "give": PART, "without": WITHOUT}[arguments.action]
+    result = {"round": arguments.folder, "member": name, "file": file, "members": len({*here.members, name})}
+    text = f"{name}: {file} is in {arguments.folder}, of {result['members']} members so far"
+    print_result(result, text, arguments.json)
+
+
+def _sum(arguments) -> None:
+    from tinytrain import kernels
+    from tinytrain.delta.file import save_delta
+    from tinytrain.trust.masks import Round
+
+    check_outputs(arguments.out)
+    here = Round(arguments.folder, arguments.signed_by)
+    delta = here.total(kernels.load())
+    save_delta(arguments.out, delta)
+    images = round(delta.head.total / delta.views)
+    result = {
+        "out": arguments.out,
+        "members": here.given,
+        "classes": list(delta.class_names),
+        "images": images,
+    }
+    text = f"{arguments.out}: {len(here.given)} members, {len(delta.class_names)} classes, {images} images"
+    print_result(result, text, arguments.json)

@@ -1,0 +1,125 @@
+"""Keys in files, and signatures (Ed25519) beside what they sign: they say whose a file is.
+
+A private key is PEM (PKCS #8) that its owner alone may read, a public one PEM; several of these may stand one
+after another in a file. The signature of FILE is 64 bytes in FILE.sig, of its bytes as they are, so that
+``openssl pkeyutl -verify -pubin -inkey owner.key.pub -rawin -in FILE -sigfile FILE.sig`` can check it, too.
+"""
+
+import hashlib
+import os
+import re
+
+from tinytrain.base.errors import InputError, StorageError
+from tinytrain.base.extras import install
+from tinytrain.base.files import read_bytes, write_bytes
+
+PUBLIC, SIGNATURE = ".pub", ".sig"  # what is added to the name of a private key, and of what is signed
+MOST, LARGEST = 2**16, 2**31  # bytes of a file of keys, and of what is signed
+PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY-----", re.S)
+
+
+def crypto():
+    """Modules of `cryptography`: (ed25519, x25519, serialization). Raises InputError ``package-missing``."""
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
+    except ImportError as error:
+        text = f"keys need a package that is not installed; run: {install('keys')}"
+        raise InputError("package-missing", text) from error
+    return ed25519, x25519, serialization
+
+
+def write_secret(path: str | os.PathLike, data: bytes) -> None:
+    """Write a new file that its owner alone may read. Raises StorageError if there is one of this name."""
+    if os.path.lexists(path):
+        raise StorageError(
+            "write-failed", f"{path} is there already, and keys are not replaced; name another"
+        )
+    write_bytes(path, data, 0o600)
+
+
+def make_key(path: str | os.PathLike) -> str:
+    """Make a key to sign with, and its public one in ``PATH.pub``; returns what it is called.
+
+    Raises StorageError if one of them is there already, or cannot be written.
+    """
+    ed25519, _, serialization = crypto()
+    key = ed25519.Ed25519PrivateKey.generate()
+    how = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    if os.path.lexists(f"{path}{PUBLIC}"):
+        raise StorageError("write-failed", f"{path}{PUBLIC} is there already; name another key")
+    write_secret(path, key.private_bytes(*how))
+    public = _pem(key.public_key())
+    write_bytes(f"{path}{PUBLIC}", public)
+    return called(public)
+
+
+def _pem(public) -> bytes:
+    _, _, serialization = crypto()
+    return public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def called(public: bytes) -> str:
+    """A name for a public key in PEM, 16 hexadecimal digits."""
+    return hashlib.sha256(b"".join(public.split())).hexdigest()[:16]
+
+
+def sign(path: str | os.PathLike, key: str | os.PathLike) -> str:
+    """Write the signature of the file `path` with a private `key` beside it; returns what the key is called.
+
+    Raises InputError for a file that is no such key, and StorageError.
+    """
+    ed25519, _, serialization = crypto()
+    try:
+        private = serialization.load_pem_private_key(read_bytes(key, MOST), None)
+    except (ValueError, TypeError) as error:
+        raise _no_key(key, "private") from error
+    if not isinstance(private, ed25519.Ed25519PrivateKey):
+        raise _no_key(key, "private")
+    write_bytes(f"{os.fspath(path)}{SIGNATURE}", private.sign(read_bytes(path, LARGEST)))
+    return called(_pem(private.public_key()))
+
+
+def check_signed(path: str | os.PathLike, data: bytes, keys: str | os.PathLike) -> str:
+    """What the key is called that signed `data`, the content of `path`; `keys` is a file of public ones.
+
+    Raises InputError: ``file-missing`` without a signature, ``file-damaged`` if it is of none of `keys`.
+    """
+    from cryptography.exceptions import InvalidSignature
+
+    known, place = public_keys(keys), f"{os.fspath(path)}{SIGNATURE}"
+    if not os.path.exists(place):
+        raise InputError(
+            "file-missing", f"{path} is not signed: {place} does not exist; get both from its maker"
+        )
+    signature = read_bytes(place, MOST)
+    for name, key in known.items():
+        try:
+            key.verify(signature, data)
+        except InvalidSignature:
+            continue
+        return name
+    text = f"{place} is of none of the {len(known)} keys in {keys}, or {path} was changed since"
+    raise InputError("file-damaged", f"{text}; get both from somebody whose key is there")
+
+
+def public_keys(path: str | os.PathLike) -> dict:
+    """The keys of a file by what they are called. Raises InputError for one without any."""
+    ed25519, _, serialization = crypto()
+    found = {}
+    for pem in PEM.findall(read_bytes(path, MOST)):
+        try:
+            key = serialization.load_pem_public_key(pem)
+        except ValueError as error:
+            raise _no_key(path, "public") from error
+        if not isinstance(key, ed25519.Ed25519PublicKey):
+            raise _no_key(path, "public")
+        found[called(pem)] = key
+    if not found:
+        raise _no_key(path, "public")
+    return found
+
+
+def _no_key(path, which: str) -> InputError:
+    way = "make one with: tinytrain sign --new-key owner.key"
+    return InputError("file-kind", f"{path} holds no {which} key to sign with (Ed25519, PEM); {way}")

@@ -1,0 +1,278 @@
+"""Sums that only their total shows: every member of a round adds masks that cancel, modulo 2^64.
+
+A round is a folder that all members see: a stick that goes round, or a share. Each has a key of its own for
+one round and one delta (X25519 of RFC 7748). Two members derive the same mask from their keys; whose
+public key is less adds it, the other takes it off. After Bonawitz et al., "Practical secure
+aggregation for privacy-preserving machine learning", CCS 2017, with files in place of a server, and without
+its second masks and shares: whoever has joined and given nothing is let go by all of the others, who publish
+the masks that they share with it. These are of no use unless its part turns up. So no part is given after
+that, nobody is let go whose part is there, and whoever shows different folders to different members could
+read a part.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tinytrain.base.class_names import wrong_class_names
+from tinytrain.base.errors import InputError, StorageError, one_line
+from tinytrain.base.files import read_bytes, write_bytes
+from tinytrain.base.safetensors import decode, encode, parse_json
+from tinytrain.delta.delta import Delta
+from tinytrain.delta.merge import digest_of, head_of, report_of, source_of
+from tinytrain.heads.moments import MOST as EVER
+from tinytrain.heads.moments import UNIT, Moments
+from tinytrain.heads.registry import HEADS
+from tinytrain.trust.keys import check_signed, crypto, write_secret
+from tinytrain.trust.noise import check_sums_alone
+
+MEMBER, PART, WITHOUT = ".member", ".part", ".without"  # what names of files in a round end with
+KINDS = {ending: f"tinytrain-{ending[1:]}" for ending in (MEMBER, PART, WITHOUT)} | {
+    ".key": "tinytrain-mask-key"
+}
+LEAST = 3  # of two, each knows the part of the other from the sum
+MOST = 2**26  # bytes of a file
+FACTS = ("images", "warmth", "unknown")  # behind the sums: see `_numbers`
+
+
+class _Member(NamedTuple):
+    """Who takes part: the `key` is public, and the rest is what a delta is for."""
+
+    key: bytes
+    backbone: str
+    backbone_name: str
+    head: str
+    size: int
+    classes: tuple[str, ...]
+
+
+class Round:
+    """The round in `folder`. Its members are called as the files of their keys, without the ending.
+
+    With `signed_by`, a file of public keys, every member must be signed by one of these: whoever
+    carries the folder could have put other keys there. Methods raise InputError for files that do not fit
+    together or are damaged, and StorageError.
+    """
+
+    def __init__(self, folder: str | os.PathLike, signed_by: str | os.PathLike | None = None):
+        self.folder, self._files = Path(folder), {}
+        self.members: dict[str, _Member] = {}
+        names = sorted(os.listdir(folder)) if self.folder.is_dir() else []
+        for name in (name for name in names if name.endswith(MEMBER)):
+            path = self.folder / name
+            data = self._files[name] = read_bytes(path, MOST)
+            if signed_by is not None:
+                check_signed(path, data, signed_by)
+            key, facts = _decoded(MEMBER, data, str(path))
+            found = _member(key.tobytes(), facts, str(path))
+            self._check_alike(found, str(path))
+            self.members[name.removesuffix(MEMBER)] = found
+        self.given = [n for n in self.members if f"{n}{PART}" in names]
+        self.let_go = {n: self._read(n, WITHOUT) for n in self.members if f"{n}{WITHOUT}" in names}
+        content = b"".join(
+            hashlib.sha256(name.encode() + data).digest() for name, data in self._files.items()
+        )
+        self.digest = hashlib.sha256(content).hexdigest()
+
+    def join(self, delta: Delta, key: str | os.PathLike) -> str:
+        """Make a `key`, which nobody else may read, and put its public half and the names of classes here.
+
+        Returns what the member is called, as the other steps do.
+        """
+        check_sums_alone(delta)
+        _, x25519, _ = crypto()
+        name, private = Path(key).stem, x25519.X25519PrivateKey.generate()
+        if f"{name}{MEMBER}" in self._files:
+            raise StorageError("write-failed", f"{self.folder} has a member {name} already; name another key")
+        facts = {"backbone": delta.backbone, "backbone_name": delta.backbone_name, "head": delta.head.kind}
+        facts |= {"size": str(delta.head.embedding_size), "classes": json.dumps(delta.class_names)}
+        self._check_alike(_member(private.public_key().public_bytes_raw(), facts, "the delta"), "the delta")
+        write_secret(key, _encoded(".key", private.private_bytes_raw(), sums=digest_of(delta.head.moments)))
+        return self._write(name, MEMBER, private.public_key().public_bytes_raw(), **facts)
+
+    def give(self, delta: Delta, key: str | os.PathLike) -> str:
+        """Put the masked sums of `delta` here, with which this `key` has joined. All members must have."""
+        check_sums_alone(delta)
+        name, private, sums = self._own(key)
+        if digest_of(delta.head.moments) != sums:
+            text = f"{key} has joined with another delta: masks hide one; join again with a new key"
+            raise InputError("bad-value", text)
+        if letting := sorted(other for other, (_, facts) in self.let_go.items() if name in facts["dropped"]):
+            text = f"{', '.join(letting)} has let {name} go, so its masks hide nothing; join another round"
+            raise InputError("bad-value", text)
+        self._check_enough(len(self.members))
+        total = _numbers(delta, self.classes) + self._masks(name, private, self.members)
+        return self._write(name, PART, total.tobytes())
+
+    def without(self, dropped: Sequence[str], key: str | os.PathLike) -> str:
+        """Let go of members that have joined and given nothing: publish what masks were shared with them."""
+        name, private, _ = self._own(key)
+        for other in dropped:
+            if other not in self.members or other in self.given or other == name:
+                known = ", ".join(set(self.members) - set(self.given) - {name}) or "nobody"
+                text = f"{other} is no member, or its part is here and would be shown"
+                raise InputError("bad-value", f"{text}; {known} can be let go")
+        self._check_enough(len(self.members) - len(set(dropped)))
+        masks = self._masks(name, private, set(dropped))
+        return self._write(name, WITHOUT, masks.tobytes(), dropped=json.dumps(sorted(set(dropped))))
+
+    def total(self, kernels) -> Delta:
+        """The delta of all parts: that of `merge`, whose one source are the sums of all."""
+        self._check_enough(len(self.members))
+        dropped = sorted(set(self.members) - set(self.given))
+        let_go = [n for n in self.given if n in self.let_go and self.let_go[n][1]["dropped"] == dropped]
+        if dropped and len(let_go) < len(self.given):
+            left = ", ".join(sorted(set(self.given) - set(let_go)))
+            names = " ".join(dropped)
+            raise InputError(
+                "too-few-images",
+                f"{len(dropped)} of {len(self.members)} members have given no part: {names}; wait, or let"
+                f" each of {left} run: tinytrain mask without {self.folder} {names} --key KEY",
+            )
+        self._check_enough(len(self.given))
+        total = sum(self._values(name, PART) for name in self.given)
+        if dropped:
+            total = total - sum(self._values(name, WITHOUT) for name in self.given)
+        return self._delta(kernels, total.view(np.int64))
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(sorted({name for member in self.members.values() for name in member.classes}))
+
+    def _delta(self, kernels, numbers: np.ndarray) -> Delta:
+        way, member = len(self.classes), next(iter(self.members.values()))
+        counts, rest = numbers[:way], numbers[way : -len(FACTS)]
+        images, warmth, unknown = numbers[-len(FACTS) :].tolist()
+        moments = Moments(counts, rest[: way * member.size].reshape(way, -1), rest[way * member.size :])
+        if (
+            counts.min() < 1
+            or not counts.sum() >= images > 0
+            or max(counts.max(), abs(rest).max() / UNIT) > EVER
+        ):
+            raise InputError(
+                "file-damaged", f"the parts in {self.folder} add to no sums; begin another round"
+            )
+        warmth = None if unknown else warmth / UNIT / images
+        sources = [{"sums": digest_of(moments), "images": images, "warmth": warmth}]
+        name = min(member.backbone_name for member in self.members.values())
+        head, report = head_of(kernels, HEADS[member.head], moments, sources), report_of(moments, sources)
+        return Delta(member.backbone, name, (), head, self.classes, report)
+
+    def _masks(self, name: str, private, others) -> np.ndarray:
+        """The sum of the masks that `name` shares with `others`, modulo 2^64."""
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        _, x25519, _ = crypto()
+        mine, found = self.members[name].key, np.zeros(self._size, np.uint64)
+        for other in sorted(set(others) - {name}):
+            theirs = self.members[other].key
+            try:
+                shared = private.exchange(x25519.X25519PublicKey.from_public_bytes(theirs))
+            except ValueError as error:
+                raise InputError("file-damaged", f"the key of {other} in {self.folder} is none") from error
+            pair = HKDF(hashes.SHA256(), 32, None, f"tinytrain mask {self.digest}".encode()).derive(shared)
+            stream = (
+                Cipher(algorithms.ChaCha20(pair, bytes(16)), None).encryptor().update(bytes(found.nbytes))
+            )
+            mask = np.frombuffer(stream, "<u8")
+            found = found + mask if mine < theirs else found - mask
+        return found
+
+    @property
+    def _size(self) -> int:
+        way, size = len(self.classes), next(iter(self.members.values())).size
+        return way + way * size + size * (size + 1) // 2 + len(FACTS)
+
+    def _own(self, key) -> tuple[str, object, str]:
+        """Name and key of a member of this round, and the digest of the sums that it masks."""
+        _, x25519, _ = crypto()
+        tensors, facts = _decoded(".key", read_bytes(key, MOST), str(key))
+        private = x25519.X25519PrivateKey.from_private_bytes(tensors[:32].tobytes())
+        public = private.public_key().public_bytes_raw()
+        for name, member in self.members.items():
+            if member.key == public:
+                return name, private, facts["sums"]
+        raise InputError("file-missing", f"{key} has not joined {self.folder}; run: tinytrain mask join")
+
+    def _check_enough(self, number: int) -> None:
+        if number < LEAST:
+            text = f"{number} members take part in {self.folder}, and of two each knows the other's part"
+            raise InputError("too-few-images", f"{text} from the sum; {LEAST} must take part")
+
+    def _check_alike(self, found: _Member, source: str) -> None:
+        """Raise InputError unless it goes together with the others."""
+        for other in self.members.values():
+            if found[1] != other.backbone or found[3:5] != other[3:5]:
+                text = f"{source} is for {found.backbone_name} with head {found.head}, {self.folder} for"
+                text += f" {other.backbone_name} with {other.head}"
+                raise InputError("backbone-mismatch", f"{text}; adapt with those")
+
+    def _values(self, name: str, ending: str) -> np.ndarray:
+        """(n,) uint64 of a part, or of masks. Raises InputError if they are for another round."""
+        values, facts = self._read(name, ending)
+        if facts["members"] != self.digest or values.nbytes != 8 * self._size:
+            text = f"{name}{ending} is for other members than {self.folder} has now; give it again"
+            raise InputError("bad-value", text)
+        return values.view("<u8").astype(np.uint64)
+
+    def _read(self, name: str, ending: str) -> tuple[np.ndarray, dict]:
+        path = self.folder / f"{name}{ending}"
+        values, facts = _decoded(ending, read_bytes(path, MOST), str(path))
+        if ending == WITHOUT:
+            facts["dropped"] = parse_json(facts["dropped"], str(path))
+            if not isinstance(facts["dropped"], list):
+                raise InputError("file-damaged", f"{path}: names nobody; make it again")
+        return values, facts
+
+    def _write(self, name: str, ending: str, data: bytes, **facts: str) -> str:
+        write_bytes(self.folder / f"{name}{ending}", _encoded(ending, data, members=self.digest, **facts))
+        return name
+
+
+def _numbers(delta: Delta, classes: Sequence[str]) -> np.ndarray:
+    """All that is added, (n,) uint64: counts, sums and products, images, and how sure the head is.
+
+    That is the product of `warmth` and images in units of 2^-20; or 0, and 1 behind it, if it is not known.
+    """
+    moments = delta.head.moments.at([classes.index(name) for name in delta.class_names], len(classes))
+    row = source_of(delta)
+    facts = [row["images"], round((row["warmth"] or 0) * row["images"] * UNIT), int(row["warmth"] is None)]
+    parts = moments.counts, moments.sums.ravel(), moments.products, np.array(facts, np.int64)
+    return np.concatenate(parts).astype(np.int64).view(np.uint64)
+
+
+def _member(key: bytes, facts: dict, source: str) -> _Member:
+    classes = parse_json(facts["classes"], f"{source}: classes")
+    fit = isinstance(classes, list) and not wrong_class_names(classes) and len(key) == 32
+    if not fit or facts["head"] not in HEADS or not facts["size"].isdecimal():
+        raise InputError("file-damaged", f"{source}: no key with classes and a head; join again")
+    rest = facts["backbone"], one_line(facts["backbone_name"], 100), facts["head"], int(facts["size"])
+    return _Member(key, *rest, tuple(classes))
+
+
+FIELDS = {
+    MEMBER: {"members", "backbone", "backbone_name", "head", "size", "classes"},
+    PART: {"members"},
+    WITHOUT: {"members", "dropped"},
+    ".key": {"sums"},
+}
+
+
+def _encoded(ending: str, data: bytes, **facts: str) -> bytes:
+    return encode({"values": np.frombuffer(data, np.uint8)}, {"kind": KINDS[ending], **facts})
+
+
+def _decoded(ending: str, data: bytes, source: str) -> tuple[np.ndarray, dict[str, str]]:
+    """The bytes (n,) of a file, and its facts. Raises InputError."""
+    tensors, facts = decode(data, source)
+    values = tensors.get("values")
+    if facts.pop("kind", None) != KINDS[ending] or facts.keys() != FIELDS[ending] or values is None:
+        raise InputError("file-kind", f"{source} is no file of a round that ends in {ending}; make it again")
+    return values, facts

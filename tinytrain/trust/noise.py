@@ -1,0 +1,130 @@
+"""Differential privacy: a delta of which nobody can tell whether any single image was among those it learnt.
+
+The sums of embeddings, and how many there are, get normal noise in whole numbers. By an image more or less
+they change by no more than the length of its embedding, which is 1, so noise hides it. Let P be the
+probability of what is published with an image, Q that without it: then P <= exp(epsilon) Q + delta, and the
+other way round. How much noise that takes is by Balle and Wang, "Improving the Gaussian mechanism for
+differential privacy", ICML 2018. Sums are whole numbers, so rounded noise is the noise of the Gaussian
+mechanism, rounded afterwards, which takes no privacy. What follows (sums that some embeddings can have, the
+head of them, how sure it is) looks at nothing but the noisy sums.
+"""
+
+import math
+import random
+from dataclasses import replace
+from statistics import NormalDist
+
+import numpy as np
+
+from tinytrain import kernels
+from tinytrain.base.errors import UsageError
+from tinytrain.delta.delta import Delta
+from tinytrain.delta.merge import source_of
+from tinytrain.heads.by_means import calibrated_by_means
+from tinytrain.heads.moments import UNIT, Moments
+from tinytrain.heads.scatter_head import ScatterHead
+from tinytrain.heads.triangle import diagonal_places, unpacked
+
+DELTA = 1e-5  # of epsilon and delta: how likely at most it is that more can be told
+SHARES = 0.1, 0.6, 0.3  # of the square of the distance: counts, class sums, products
+WARMTH = 0.1  # of the temperature, which is no secret then: that of usual deltas
+CDF = NormalDist().cdf
+
+
+def check_sums_alone(delta: Delta) -> None:
+    """Raise UsageError if anything would show images but the sums of one network's embeddings."""
+    if not isinstance(delta.head, ScatterHead) or delta.is_trained or delta.members:
+        raise UsageError(
+            "unsupported",
+            f"the head {delta.head.kind} has no sums, or there are several networks or trained layers, which"
+            " show images and stay as they are; adapt one with --no-train and --head lda, slda or ridge",
+        )
+    if delta.precision != "float32":
+        text = f"this is for deltas in float32, and that is one in {delta.precision}; adapt in float32"
+        raise UsageError("unsupported", text)
+
+
+def delta_at(epsilon: float, distance: float) -> float:
+    """The delta of normal noise with `epsilon`; `distance` is what may change in units of its deviation."""
+    a, b = distance / 2, epsilon / distance
+    return CDF(a - b) - math.exp(epsilon) * CDF(-a - b)
+
+
+def distance_for(epsilon: float, delta: float = DELTA) -> float:
+    """The largest `distance` with at most this `delta`; `epsilon` is above 0 and at most 50."""
+    low, high = 0.0, 20.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if delta_at(epsilon, middle) <= delta else (low, middle)
+    return low
+
+
+def private(delta: Delta, epsilon: float, rng: random.Random | None = None) -> Delta:
+    """`delta` with noise for `epsilon` and DELTA, and without anything else that its images had a part in.
+
+    Several of the same images add up: n of them have n times the epsilon and the delta at most. Raises
+    UsageError for a delta that is not one of sums alone. `rng` is for tests: without it noise comes from the
+    system, so that nobody can compute it.
+    """
+    check_sums_alone(delta)
+    head = delta.head
+    if "merged" in delta.report and head.total != source_of(delta)["images"]:
+        text = (
+            "images of the merged deltas have different numbers of views, so nobody can say what one changes"
+        )
+        raise UsageError("unsupported", f"{text}; add noise to each of them before they are merged")
+    noisy, spread = _noisy(head.moments, head.views, distance_for(epsilon), rng or random.SystemRandom())
+    fitted = head.method.of_moments(kernels.load(), _possible(noisy, spread), views=head.views)
+    report = {"private": {"epsilon": epsilon, "delta": DELTA}}
+    if kind := delta.report.get("episode", {}).get("kind"):
+        report["episode"] = {"kind": kind}
+    return replace(delta, head=calibrated_by_means(fitted, WARMTH), report=report, replay=None)
+
+
+def _noisy(moments: Moments, views: int, distance: float, rng: random.Random) -> tuple[Moments, float]:
+    """`moments` with noise, the squares of the distances of whose parts add to that of `distance`.
+
+    Also the deviation of the products. An image has so many `views`. It changes the products by x x^T, whose
+    lower triangle is half as long, squared, as the whole if the diagonal counts half; that has twice the
+    variance then.
+    """
+    size, places = moments.sums.shape[1], diagonal_places(moments.sums.shape[1])
+    step = views * (UNIT + 2 * size)  # rounding has a part in it
+
+    def normal(shape: tuple[int, ...], deviation: float) -> np.ndarray:
+        drawn = [round(rng.gauss(0, deviation)) for _ in range(math.prod(shape))]
+        return np.array(drawn, np.int64).reshape(shape)
+
+    for_counts, for_sums, for_products = (distance * math.sqrt(share) for share in SHARES)
+    spread = step / math.sqrt(2) / for_products
+    products = normal(moments.products.shape, spread)
+    products[places] = normal(places.shape, math.sqrt(2) * spread)
+    counts = moments.counts + views * normal(moments.counts.shape, 1 / for_counts)
+    sums = moments.sums + normal(moments.sums.shape, step / for_sums)
+    return Moments(np.maximum(counts, views), sums, moments.products + products), spread / UNIT
+
+
+def _possible(noisy: Moments, spread: float) -> Moments:
+    """Moments that embeddings can have: no mean is longer than 1, and no variance is below 0.
+
+    Of the variance inside of classes, what is more than noise of this `spread` makes in any direction stays
+    (Wigner: twice the root of the size); the rest goes to all directions alike.
+    """
+    counts, size = noisy.counts, noisy.sums.shape[1]
+    means = noisy.sums / (counts[:, None] * UNIT)
+    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1)
+    around = (means * counts[:, None]).T @ means
+    within = unpacked(noisy.products / UNIT)
+    within += np.tril(within, -1).T - around
+    values, vectors = np.linalg.eigh(within)
+    values = np.maximum(values - 2 * spread * math.sqrt(size), 0)
+    # Embeddings have length 1, so their squares add to their number.
+    rest = float(counts @ (1 - np.square(means).sum(axis=1)))
+    values *= min(1, rest / max(values.sum(), 1e-9))
+    values += (rest - values.sum()) / size
+    products = (vectors * values) @ vectors.T + around
+    return Moments(
+        counts,
+        np.rint(means * (counts[:, None] * UNIT)).astype(np.int64),
+        np.rint(products[np.tril_indices(size)] * UNIT).astype(np.int64),
+    )
