@@ -27,7 +27,7 @@ from tinytrain.heads.triangle import diagonal_places, unpacked
 
 DELTA = 1e-5  # of epsilon and delta: how likely at most it is that more can be told
 SHARES = 0.1, 0.6, 0.3  # of the square of the distance: counts, class sums, products
-WARMTH = 0.1  # of the temperature, which is no secret then: that of usual deltas
+WARMTH = 0.12  # how sure heads of usual deltas are; that of the delta itself would show something
 CDF = NormalDist().cdf
 
 

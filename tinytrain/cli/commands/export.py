@@ -1,11 +1,13 @@
 """``tinytrain export``: write the adapted network as one file for other programs, or as a network file."""
 
 import argparse
+import contextlib
 import hashlib
 import os
 from pathlib import Path
 
 from tinytrain.backbones.export.files import DELTA, ENDINGS, export, kind_of
+from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands.common import (
     BackboneOfDelta,
     add_backbone_of_delta,
@@ -22,13 +24,15 @@ DESCRIPTION = (
     "the network's size, normalises them and gives probabilities; the class names are in its metadata. "
     "Resizing is left to its user. A .safetensors file is a network for this program: changed layers become "
     "float32, and the classifier stays in the delta. A .delta file is the delta itself: from a store, the "
-    "one in use with what was learnt since, to be applied or used elsewhere."
+    "one in use with what was learnt since, to be applied or used elsewhere, also with noise that hides "
+    "every single image."
 )
 EXAMPLES = """\
   tinytrain export mine.safetensors -o mine.onnx
   tinytrain export mine.safetensors -o mine.tflite --float-input
   tinytrain export mine.safetensors -o adapted.safetensors
   tinytrain export state/ -o in-use.delta
+  tinytrain export mine.safetensors -o shared.delta --epsilon 8
 """
 
 
@@ -45,8 +49,23 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--float-input", action="store_true", help="take pixels of 0 to 255 as float32 instead of uint8"
     )
+    parser.add_argument(
+        "--epsilon",
+        type=_epsilon,
+        metavar="E",
+        help="give a .delta file as much noise as hides any single image, by differential privacy with this "
+        "budget (0.1 to 50, less is more noise) and delta 1e-5; embeddings, the replay memory and the report "
+        "are left out",
+    )
     add_backbone_of_delta(parser)
     add_json(parser)
+
+
+def _epsilon(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0.1 <= (epsilon := float(text)) <= 50:
+            return epsilon
+    raise argparse.ArgumentTypeError(f"{text!r} is no number from 0.1 to 50")
 
 
 def run(arguments) -> None:
@@ -55,6 +74,8 @@ def run(arguments) -> None:
     options = {"labels": arguments.labels, "float_input": arguments.float_input}
     kind = kind_of(arguments.out, **options)
     check_outputs(arguments.out, needed=(arguments.delta, *backbone_files(arguments.backbone)))
+    if arguments.epsilon is not None and kind != DELTA:
+        raise UsageError("usage", f"--epsilon is for a .delta file, not for {arguments.out}; name one")
     delta = open_delta(arguments.delta)
     if kind == DELTA:
         return _delta(arguments, delta)
@@ -65,12 +86,19 @@ def run(arguments) -> None:
 
 
 def _delta(arguments, delta) -> None:
-    """Write the delta itself, which needs no network."""
+    """Write the delta itself, which needs no network, or what may be given away of it."""
+    if arguments.epsilon is not None:
+        from tinytrain.trust.noise import private
+
+        delta = private(delta, arguments.epsilon)
     export(None, delta, arguments.out)
     data, classes = Path(arguments.out).read_bytes(), list(delta.class_names)
     digest = hashlib.sha256(data).hexdigest()
     text = f"{arguments.out}: delta for {delta.backbone_name}, {len(classes)} classes, {len(data):,} bytes"
     result = {"out": arguments.out, "bytes": len(data), "sha256": digest, "classes": classes}
+    if arguments.epsilon is not None:
+        result["private"] = budget = delta.report["private"]
+        text += f", private with epsilon {budget['epsilon']:g} and delta {budget['delta']:g}"
     print_result(result, f"{text}, sha256 {digest[:12]}", arguments.json)
 
 
