@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from tinytrain import kernels as kernel_table
 from tinytrain.base.errors import InputError
 from tinytrain.base.file_kinds import refuse_other_kinds
-from tinytrain.base.files import read_bytes
+from tinytrain.base.files import read_bytes, write_bytes
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.classes import forgot_more
 from tinytrain.delta.delta import Delta
@@ -32,6 +32,9 @@ from tinytrain.store.kept import FOLDER, CorrectedImages
 from tinytrain.store.record import MAX_DELTA, TRIAL_STARTS, Slot
 from tinytrain.store.slots import Slots
 from tinytrain.store.state import Place, State
+from tinytrain.trust.keys import MOST, check_signed
+
+KEYS = "tinytrain.keys"  # the file of public keys in a store that takes signed files only
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,16 +80,35 @@ class Store:
     def commit(self, delta: Delta, place: Place | None = None, to_beat: float | None = None) -> int:
         """Put `delta` on trial and return its generation. Raises InputError for a bad delta.
 
+        A store that takes signed files only takes what is made of the delta in use, at its `place`, as well.
         `place` is that of the start that `delta` was made from: if the store has another delta or has learnt
         something since, StorageError ``store-changed`` is raised. `to_beat` is as in `Start`.
         """
+        if place is None and self.signed_by is not None:
+            text = f"{self.path} takes files alone that are signed with a key of {self.signed_by}"
+            raise InputError("file-missing", f"{text}; write the delta to a file, sign it, and apply that")
         return self._slots.commit(encode_delta(delta), place, to_beat).current.generation
 
-    def commit_file(self, path: str | os.PathLike) -> int:
-        """Put the delta file `path` on trial, byte for byte; otherwise like `commit`."""
+    @property
+    def signed_by(self) -> str | None:
+        """The file of public keys, by one of which everything must be signed that comes from elsewhere."""
+        path = os.path.join(self.path, KEYS)
+        return path if os.path.lexists(path) else None
+
+    def commit_file(self, path: str | os.PathLike, signed_by: str | os.PathLike | None = None) -> int:
+        """Put the delta file `path` on trial, byte for byte; otherwise like `commit`.
+
+        With `signed_by`, a file of public keys, it must be signed with one of these (`trust.keys`), and so
+        must every file from then on. Raises InputError ``file-missing`` or ``file-damaged`` if it is not.
+        """
         refuse_other_kinds(path, "delta")
-        data = read_bytes(path, MAX_DELTA)
+        data, keys = read_bytes(path, MAX_DELTA), signed_by or self.signed_by
+        if keys is not None:
+            check_signed(path, data, keys)
         decode_delta(*decode(data, str(path)), str(path))
+        if signed_by is not None:  # before the delta: a power cut must leave no store that takes any
+            self._slots.make()
+            write_bytes(os.path.join(self.path, KEYS), read_bytes(signed_by, MOST))
         return self._slots.commit(data).current.generation
 
     def start(self, backbone: str | Callable[[Delta], bool] | None = None) -> Start:

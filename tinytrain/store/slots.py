@@ -40,10 +40,7 @@ class Slots:
         What a trial that this ends has learnt goes on in the delta before it. If `place` is given and
         another process has learnt something since, raises ChangedError.
         """
-        try:
-            self.folder.make()
-        except OSError as error:
-            raise write_failed(self.folder, error) from error
+        self.make()
         with self._as_tinytrain_errors(), self.folder.lock(create=True):
             state = self._look(strict=False)
             if place is not None:
@@ -52,6 +49,13 @@ class Slots:
             if not state.warnings:  # otherwise the newest record may be temporarily unreadable
                 self.files.sweep(state.needed)
             return self._switch(state.record.commit(self._written(state, data), to_beat))
+
+    def make(self) -> None:
+        """Create the folder if it is missing."""
+        try:
+            self.folder.make()
+        except OSError as error:
+            raise write_failed(self.folder, error) from error
 
     def start(self, fits: Callable[[bytes], bool] = lambda data: True) -> State:
         """The delta for this start; counts the start if the delta is on trial.

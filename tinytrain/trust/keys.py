@@ -85,9 +85,9 @@ def check_signed(path: str | os.PathLike, data: bytes, keys: str | os.PathLike) 
 
     Raises InputError: ``file-missing`` without a signature, ``file-damaged`` if it is of none of `keys`.
     """
+    known, place = public_keys(keys), f"{os.fspath(path)}{SIGNATURE}"
     from cryptography.exceptions import InvalidSignature
 
-    known, place = public_keys(keys), f"{os.fspath(path)}{SIGNATURE}"
     if not os.path.exists(place):
         raise InputError(
             "file-missing", f"{path} is not signed: {place} does not exist; get both from its maker"

@@ -18,13 +18,19 @@ DESCRIPTION = (
 )
 EXAMPLES = """\
   tinytrain apply mine.safetensors --store state/
-  tinytrain apply mine.safetensors --store state/ --json
+  tinytrain apply mine.safetensors --store state/ --signed-by owner.key.pub
 """
 
 
 def add_arguments(parser) -> None:
     parser.add_argument("delta", metavar="DELTA", help=f"{DELTA_HELP}, with what was learnt since")
     add_store(parser, "folder of the store; created if its parent folder exists")
+    parser.add_argument(
+        "--signed-by",
+        metavar="KEYS",
+        help="file of public keys: the delta must be signed with one of them ('tinytrain sign'), and so must "
+        "everything that is applied to this store from now on",
+    )
     add_json(parser)
 
 
@@ -33,10 +39,10 @@ def run(arguments) -> None:
 
     say_what_goes(arguments.store, over=True)
     store = Store(arguments.store)
-    if os.path.isdir(arguments.delta):
+    if os.path.isdir(arguments.delta) and arguments.signed_by is None:
         generation = store.commit(open_delta(arguments.delta))
     else:
-        generation = store.commit_file(arguments.delta)
+        generation = store.commit_file(arguments.delta, arguments.signed_by)
     result = {"store": arguments.store, "generation": generation, "starts_left": TRIAL_STARTS}
     text = (
         f"generation {generation} is on trial for {TRIAL_STARTS} starts; keep it with "

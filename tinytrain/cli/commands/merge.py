@@ -49,6 +49,11 @@ def add_arguments(parser) -> None:
         action="store_true",
         help="leave out deltas whose class means most others contradict; three or more must hold each class",
     )
+    parser.add_argument(
+        "--signed-by",
+        metavar="KEYS",
+        help="file of public keys, with one of which every delta must be signed ('tinytrain sign')",
+    )
     add_backbone_of_delta(parser)
     add_verbosity(parser, "every delta and conflict")
     add_json(parser)
@@ -62,6 +67,13 @@ def run(arguments) -> None:
     from tinytrain.report.layout import fitted, worded
 
     check_outputs(arguments.out, needed=arguments.deltas)
+    if arguments.signed_by is not None:
+        from tinytrain.base.files import read_bytes
+        from tinytrain.store.record import MAX_DELTA
+        from tinytrain.trust.keys import check_signed
+
+        for path in arguments.deltas:
+            check_signed(path, read_bytes(path, MAX_DELTA), arguments.signed_by)
     opened = [open_delta(path) for path in arguments.deltas]
     network = BackboneOfDelta(arguments.backbone).of(opened[0], arguments.out) if arguments.check else None
     with ProgressLine() as progress:

@@ -1,0 +1,144 @@
+"""A signature says whose a delta is: by an oracle, in a store that takes signed ones only, and in merges."""
+
+import os
+import shutil
+import stat
+import subprocess
+
+import pytest
+from cases import each
+from commandline import tt
+from headdata import embeddings, fitted
+
+import tinytrain
+from tinytrain.base.errors import InputError
+from tinytrain.delta.classes import rename
+from tinytrain.delta.delta import Delta
+from tinytrain.delta.file import save_delta
+from tinytrain.heads.registry import HEADS
+from tinytrain.store import Store
+
+pytest.importorskip("cryptography", reason="keys need the extra [keys]")
+from tinytrain.trust.keys import SIGNATURE, make_key, sign
+
+X, LABELS = embeddings(30)
+
+
+def write_delta(path, n=30):
+    head = fitted(HEADS["lda"], X[:n], LABELS[:n])
+    save_delta(path, Delta("0" * 64, "made up", (), head, ("ant", "bee", "cat"), {}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Keys of an owner and of a stranger, and a delta that each of them has signed."""
+    root = tmp_path_factory.mktemp("keys")
+    for name in ("owner", "stranger"):
+        make_key(root / f"{name}.key")
+        sign(write_delta(root / f"{name}.delta"), root / f"{name}.key")
+    write_delta(root / "nobody.delta")
+    (root / "both.pub").write_bytes(
+        b"".join((root / f"{n}.key.pub").read_bytes() for n in ("stranger", "owner"))
+    )
+    return root
+
+
+def test_a_private_key_is_for_its_owner_alone_and_no_key_is_replaced(made, capsys):
+    key = made / "owner.key"
+    before = key.read_bytes(), (made / "owner.key.pub").read_bytes()
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    (made / "third.key.pub").write_text("here")
+    for name in ("owner", "third"):
+        assert tt("sign", "--new-key", made / f"{name}.key") == 6
+        assert "is there already" in capsys.readouterr().err and not (made / "third.key").exists()
+    assert (key.read_bytes(), (made / "owner.key.pub").read_bytes()) == before
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
+def test_openssl_says_the_same_of_a_signature(made, tmp_path):
+    words = ["openssl", "pkeyutl", "-verify", "-pubin", "-rawin", "-inkey", made / "owner.key.pub"]
+    right = [*words, "-in", made / "owner.delta", "-sigfile", made / "owner.delta.sig"]
+    assert subprocess.run(right, capture_output=True).returncode == 0
+    wrong = [*words, "-in", made / "owner.delta", "-sigfile", made / "stranger.delta.sig"]
+    assert subprocess.run(wrong, capture_output=True).returncode != 0
+
+
+def test_the_command_signs_and_checks(made, tmp_path, capsys):
+    path = shutil.copy(made / "nobody.delta", tmp_path / "mine")
+    assert tt("sign", "--new-key", tmp_path / "a.key") == 0
+    assert tt("sign", path, "--key", tmp_path / "a.key") == 0
+    called = capsys.readouterr().out.split()[-1]
+    assert tt("sign", path, "--check", tmp_path / "a.key.pub") == 0
+    assert capsys.readouterr().out == f"{path} is signed with key {called}\n"
+    assert tt("sign", path, "--check", made / "both.pub") == 3
+    assert "is of none of the 2 keys" in capsys.readouterr().err
+    for words in ([], [path], [path, "--new-key", tmp_path / "b.key"], ["--key", tmp_path / "a.key"]):
+        assert tt("sign", *words) == 2
+    for key in (made / "owner.key.pub", made / "owner.delta", tmp_path / "none"):
+        assert tt("sign", path, "--key", key) == 3
+    assert tt("sign", path, "--check", made / "owner.key") == 3
+    assert capsys.readouterr().err.count("\n") == 4 + 4
+
+
+@each("changed", ["delta", "signature", "none", "short"])
+def test_a_store_takes_what_a_key_of_its_has_signed_and_nothing_else(made, tmp_path, changed):
+    state, owner = tmp_path / "state", made / "owner.key.pub"
+    with pytest.raises(InputError, match=r"file-damaged: .* is of none of the 1 keys"):
+        Store(state).commit_file(made / "stranger.delta", owner)
+    assert not state.exists()
+    assert Store(state).commit_file(made / "owner.delta", made / "both.pub") == 1
+    assert Store(state).commit_file(made / "stranger.delta") == 2
+    assert Store(state).commit_file(made / "owner.delta", owner) == 3, "now only hers"
+    other = tmp_path / "other.delta"
+    data, signature = (bytearray((made / f"owner.delta{end}").read_bytes()) for end in ("", SIGNATURE))
+    if changed == "delta":  # another one, with the signature of hers
+        data = (write_delta(tmp_path / "less", 24)).read_bytes()
+    elif changed == "signature":
+        signature[5] ^= 1
+    elif changed == "short":
+        signature = signature[:-1]
+    other.write_bytes(data)
+    if changed != "none":
+        (tmp_path / "other.delta.sig").write_bytes(signature)
+    before = sorted((p.name, p.read_bytes()) for p in state.iterdir())
+    with pytest.raises(InputError, match="file-missing" if changed == "none" else "file-damaged"):
+        Store(state).commit_file(other)
+    assert sorted((p.name, p.read_bytes()) for p in state.iterdir()) == before
+
+
+def test_a_store_of_signed_deltas_goes_on_with_what_the_device_makes_of_them(made, tmp_path):
+    Store(tmp_path).commit_file(made / "owner.delta", made / "owner.key.pub")
+    start = Store(tmp_path).start()
+    own = rename(start.delta, "ant", "emu")
+    with pytest.raises(InputError, match=r"file-missing: .* takes files alone that are signed"):
+        Store(tmp_path).commit(own)
+    assert Store(tmp_path).commit(own, start.place) == 2
+    assert Store(tmp_path).peek().delta.class_names[0] == "emu"
+
+
+def test_keys_that_are_damaged_stop_everything_that_comes_from_elsewhere(made, tmp_path, capsys):
+    Store(tmp_path).commit_file(made / "owner.delta", made / "owner.key.pub")
+    (tmp_path / "tinytrain.keys").write_bytes(b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n")
+    assert tt("apply", made / "owner.delta", "--store", tmp_path) == 3
+    assert "holds no public key to sign with" in capsys.readouterr().err
+    assert Store(tmp_path).start().delta is not None
+
+
+def test_merge_takes_signed_deltas_only_if_it_is_told_to(made, tmp_path, capsys):
+    write_delta(tmp_path / "more", 24)
+    words = (
+        "merge",
+        made / "owner.delta",
+        tmp_path / "more",
+        "-o",
+        tmp_path / "all",
+        "--signed-by",
+        made / "both.pub",
+    )
+    assert tt(*words) == 3
+    assert "more is not signed" in capsys.readouterr().err and not (tmp_path / "all").exists()
+    sign(tmp_path / "more", made / "stranger.key")
+    assert tt(*words) == 0 and tinytrain.load_delta(tmp_path / "all").head.total == 54
+    assert tt("apply", tmp_path / "all", "--store", tmp_path / "state", "--signed-by", made / "both.pub") == 3
+    assert not os.path.exists(tmp_path / "state")
