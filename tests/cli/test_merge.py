@@ -13,6 +13,7 @@ import tinytrain
 from tinytrain.base.errors import AdaptationRefusedError, InputError, UsageError
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.file import load_delta
+from tinytrain.store import Entry, Store
 
 CLASSES = ("ant", "bee", "cat", "dog")
 
@@ -92,6 +93,34 @@ def test_what_is_proved_to_be_worse_is_refused_and_not_written(stick, tmp_path, 
     assert "looks like two things in" in capsys.readouterr().out, "and without images the names say so"
     with pytest.raises(AdaptationRefusedError):
         tinytrain.merge(words[:2], stick / "held-out")
+
+
+def test_a_store_says_what_a_delta_was_merged_of_also_when_it_has_learnt_and_a_part_is_taken_out(
+    stick, tmp_path, capsys
+):
+    one, two = deltas(stick, "one", "two")
+    whole, state, rest = (str(tmp_path / name) for name in ("all.safetensors", "state", "rest.safetensors"))
+    assert tt("merge", one, two, "-o", whole, "-q") == 0
+    assert tt("merge", whole, "--without", two, "-o", rest) == 0
+    assert "2 classes, of 1 delta with 12 images" in capsys.readouterr().out
+    a, b = tinytrain.load_delta(rest).head.moments, tinytrain.load_delta(one).head.moments
+    assert all(np.array_equal(x, y) for x, y in zip(vars(a).values(), vars(b).values(), strict=True))
+    store = Store(state)
+    store.commit_file(whole)
+    store.confirm()
+    start = store.peek()
+    learnt = Entry("learn", "ant", start.delta.head.means[0], mark="x")
+    store.append(start.place, learnt, lambda _: None)
+    store.fold(store.peek().place, store.peek().delta)
+    assert tt("status", state) == 0
+    assert "made of 2 deltas with 24 images" in capsys.readouterr().out
+    assert [row["images"] for row in store.status()["current"]["merged_of"]] == [12, 12]
+    assert tt("merge", state, "--without", two, "-o", rest) == 0
+    assert tinytrain.load_delta(rest).head.counts.tolist() == [7, 6]
+    for words in ((whole, whole), (whole, "--robust")):
+        assert tt("merge", *words, "--without", two, "-o", tmp_path / "x") == 2
+    assert tt("merge", whole, "--without", whole, "-o", tmp_path / "x") == 3
+    assert not (tmp_path / "x").exists()
 
 
 def test_a_device_that_most_others_contradict_is_left_out_on_request(stick, tmp_path, capsys):

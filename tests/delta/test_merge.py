@@ -14,7 +14,17 @@ from tinytrain.base.safetensors import decode
 from tinytrain.delta.classes import forget, rename
 from tinytrain.delta.delta import Delta, Slice
 from tinytrain.delta.file import decode_delta, encode_delta
-from tinytrain.delta.merge import AVERAGED, KEPT, SAME, SAME_IMAGES, SAME_NAME, UNTRAINED, merge
+from tinytrain.delta.merge import (
+    AVERAGED,
+    KEPT,
+    SAME,
+    SAME_IMAGES,
+    SAME_NAME,
+    UNTRAINED,
+    merge,
+    sources_of,
+    without,
+)
 from tinytrain.heads.by_means import warmth_of
 from tinytrain.heads.head import UNKNOWN
 from tinytrain.heads.registry import HEADS
@@ -158,6 +168,37 @@ def test_a_merged_delta_still_knows_its_parts_when_it_has_learnt_or_forgotten(cl
     assert merged(learnt, clients[3]).images == (241, 80)
     with pytest.raises(InputError, match="share 3 of what they were made of"):
         merged(learnt, forgot)
+
+
+@each("kind", ["lda", "ridge"])
+def test_what_one_part_brought_can_be_taken_out_to_the_byte(kind):
+    parts = [delta_of(having(classes), kind) for classes in CLIENTS] + [
+        delta_of(having((0, 5, 9), slice(7)), kind)
+    ]
+    whole = decode_delta(*decode(encode_delta(merged(*parts).delta)))
+    for k, part in enumerate(parts):
+        others = merged(*parts[:k], *parts[k + 1 :]).delta
+        assert encode_delta(taken(whole, part)) == encode_delta(others)
+    some = merged(*parts[1:4]).delta
+    assert encode_delta(taken(whole, some)) == encode_delta(merged(parts[0], *parts[4:]).delta)
+
+
+def taken(whole, part):
+    return without(kernels.load(), whole, part, ("whole", "part"))
+
+
+def test_a_part_is_taken_out_of_a_delta_that_has_learnt_since_and_what_is_no_part_is_refused(clients):
+    whole = merged(*clients[:3]).delta
+    head = whole.head.extended(6)
+    head.update(kernels.load(), X[having([3], slice(1))], np.array([3], np.int32))
+    rest = taken(replace(whole, head=head), clients[0])
+    assert rest.class_names == NAMES[2:6] and rest.head.counts.tolist() == [40, 41, 40, 40]
+    assert sorted(row["images"] for row in sources_of(rest)) == [1, 80, 80]
+    for part, text in ((clients[3], "part is none of what"), (whole, "part is all of what")):
+        with pytest.raises(InputError, match=f"bad-value: {text} whole was made of"):
+            taken(whole, part)
+    with pytest.raises(InputError, match="unknown-class"):
+        taken(forget(whole, NAMES[0]), clients[0])
 
 
 def test_the_same_images_in_two_deltas_are_named_where_they_can_be_seen():

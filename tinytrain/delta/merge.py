@@ -153,6 +153,35 @@ def merge(kernels, deltas: Sequence[Delta], names: Sequence[str], robust: bool =
     )
 
 
+def without(kernels, whole: Delta, part: Delta, names: Sequence[str]) -> Delta:
+    """The merged delta `whole` as if `part` had not been among its parts; `names` of both are for messages.
+
+    The head is that of the others merged, byte for byte. Layers stay those of `whole`. Raises InputError
+    ``bad-value`` if `part` is none of what `whole` was made of, or all of it, and what `merge` raises.
+    """
+    one, other = (_input(*pair) for pair in zip(names, (whole, part), strict=True))
+    _check([one, other])
+    sources = {name: row for name, row in one.sources.items() if name not in other.sources}
+    if len(sources) != len(one.sources) - len(other.sources) or not sources:
+        text = "all" if not sources else "none"
+        raise InputError("bad-value", f"{other.name} is {text} of what {one.name} was made of; name one part")
+    places = [whole.label_of(name) for name in part.class_names]
+    rest = one.moments - other.moments.at(places, len(whole.class_names))
+    left = np.flatnonzero(rest.counts)
+    rest = Moments(rest.counts[left], rest.sums[left], rest.products)
+    return replace(
+        whole,
+        head=head_of(kernels, whole.head.method, rest, sources.values()),
+        class_names=tuple(whole.class_names[k] for k in left),
+        report={**whole.report, **report_of(rest, sources.values())},
+    )
+
+
+def sources_of(delta: Delta) -> list[dict]:
+    """What a merged delta was made of: the digest of the sums of each part, its images, and its warmth."""
+    return list(_sources(delta.report.get("merged"))[0].values())
+
+
 def digest_of(moments: Moments) -> str:
     """What the sums of these embeddings are called, whatever their classes are: 16 letters."""
     found = hashlib.sha256(moments.products.astype("<i8").tobytes())

@@ -25,6 +25,7 @@ from tinytrain.base.safetensors import decode
 from tinytrain.delta.classes import forgot_more
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import decode_delta, encode_delta
+from tinytrain.delta.merge import sources_of
 from tinytrain.store.folder import LOCK_SECONDS, Folder
 from tinytrain.store.journal import LEARN, Entry
 from tinytrain.store.journal_replay import in_force, replayed
@@ -266,6 +267,7 @@ class Store:
                 "file_sha256": slot.sha256,
                 "backbone": delta.backbone_name,
                 "classes": list(delta.class_names),
+                "merged_of": [{k: row[k] for k in ("sums", "images")} for row in sources_of(delta)],
             }
         return facts
 

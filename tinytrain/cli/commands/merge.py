@@ -25,6 +25,7 @@ EXAMPLES = """\
   tinytrain merge kitchen.safetensors cellar.safetensors -o house.safetensors
   tinytrain merge stick/*.safetensors -o all.safetensors --check held-out/
   tinytrain merge stick/*.safetensors -o all.safetensors --robust --json
+  tinytrain merge all.safetensors --without kitchen.safetensors -o rest.safetensors
 """
 LAYERS = {
     "untrained": "none was trained",
@@ -34,7 +35,9 @@ LAYERS = {
 
 
 def add_arguments(parser) -> None:
-    parser.add_argument("deltas", metavar="DELTA", nargs="+", help="delta files or stores, two or more")
+    parser.add_argument(
+        "deltas", metavar="DELTA", nargs="+", help="delta files or stores, two or more; one with --without"
+    )
     parser.add_argument(
         "-o", "--out", metavar="FILE", required=True, help="file to write the delta of all to"
     )
@@ -43,6 +46,11 @@ def add_arguments(parser) -> None:
         metavar="DIR",
         help="folder with a folder of images per class: show how many are recognised before and after, and "
         "write nothing if merging is proved to be worse",
+    )
+    parser.add_argument(
+        "--without",
+        metavar="PART",
+        help="take the delta PART, at hand as it was merged, out of one merged DELTA: exact for sums",
     )
     parser.add_argument(
         "--robust",
@@ -74,6 +82,8 @@ def run(arguments) -> None:
 
         for path in arguments.deltas:
             check_signed(path, read_bytes(path, MAX_DELTA), arguments.signed_by)
+    if arguments.without is not None:
+        return _without(arguments)
     opened = [open_delta(path) for path in arguments.deltas]
     network = BackboneOfDelta(arguments.backbone).of(opened[0], arguments.out) if arguments.check else None
     with ProgressLine() as progress:
@@ -91,6 +101,32 @@ def run(arguments) -> None:
     most = None if arguments.verbose else LINES
     lines = fitted(_items(arguments.out, result), text_width(), most)
     print_result(result, worded(opened[0].report, "\n".join(lines)), arguments.json)
+
+
+def _without(arguments) -> None:
+    """Take one part out again."""
+    from tinytrain import kernels
+    from tinytrain.base.errors import UsageError
+    from tinytrain.delta.file import save_delta
+    from tinytrain.delta.merge import sources_of, without
+    from tinytrain.report.layout import count_of
+
+    if len(arguments.deltas) > 1 or arguments.check or arguments.robust:
+        raise UsageError(
+            "usage", "--without takes a part out of one merged delta; name no other, and no check"
+        )
+    check_outputs(arguments.out, needed=(arguments.without,))
+    names = *arguments.deltas, arguments.without
+    delta = without(kernels.load(), *map(open_delta, names), names)
+    save_delta(arguments.out, delta)
+    parts, classes = sources_of(delta), list(delta.class_names)
+    images = sum(row["images"] for row in parts)
+    result = {"out": arguments.out, "classes": classes, "parts": len(parts), "images": images}
+    left = f"{count_of(len(parts), 'delta')} with {count_of(images, 'image')}"
+    text = f"{arguments.out}: {len(classes)} classes, of {left}"
+    if delta.is_trained:
+        text += "; trained layers stay as they are, and have seen the others"
+    print_result({**result, "layers_kept": delta.is_trained}, text, arguments.json)
 
 
 def _items(out: str, result: dict) -> list:

@@ -37,10 +37,13 @@ def _text(result: dict) -> str:
     trial = "confirmed" if result["confirmed"] else f"on trial, {used}"
     before = _slot(previous) if previous else "nothing" if result["confirmed"] else "the bare network"
     classes = visible(", ".join(current["classes"]))
+    parts = current["merged_of"]
+    images = count_of(sum(part["images"] for part in parts), "image")
+    made = f"        made of {count_of(len(parts), 'delta')} with {images}\n" if parts else ""
     learnt = f", with {count_of(result['learnt'], 'correction')} since" if result["learnt"] else ""
     return (
         f"in use  {_slot(current)}{learnt}, {trial}\n"
-        f"        for {current['backbone']}, classes {classes}\n"
+        f"        for {current['backbone']}, classes {classes}\n{made}"
         f"before  {before}"
     )
 
