@@ -73,12 +73,13 @@ def test_the_command_signs_and_checks(made, tmp_path, capsys):
     assert capsys.readouterr().out == f"{path} is signed with key {called}\n"
     assert tt("sign", path, "--check", made / "both.pub") == 3
     assert "is of none of the 2 keys" in capsys.readouterr().err
-    for words in ([], [path], [path, "--new-key", tmp_path / "b.key"], ["--key", tmp_path / "a.key"]):
+    two, key = (path, "--key", "a", "--check", "b"), tmp_path / "a.key"
+    for words in ((), (path,), two, (path, "--new-key", tmp_path / "b.key"), ("--key", key)):
         assert tt("sign", *words) == 2
     for key in (made / "owner.key.pub", made / "owner.delta", tmp_path / "none"):
         assert tt("sign", path, "--key", key) == 3
     assert tt("sign", path, "--check", made / "owner.key") == 3
-    assert capsys.readouterr().err.count("\n") == 4 + 4
+    assert capsys.readouterr().err.count("\n") == 5 + 4
 
 
 @each("changed", ["delta", "signature", "none", "short"])

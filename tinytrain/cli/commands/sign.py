@@ -18,7 +18,7 @@ EXAMPLES = """\
 
 def add_arguments(parser) -> None:
     parser.add_argument("file", metavar="FILE", nargs="?", help="delta, or any other file")
-    how = parser.add_mutually_exclusive_group(required=True)
+    how = parser.add_mutually_exclusive_group()
     how.add_argument("--key", metavar="KEY", help="private key to sign with")
     how.add_argument("--check", metavar="KEYS", help="only check: file of public keys, one after another")
     how.add_argument("--new-key", metavar="KEY", help="make a new private key, and KEY.pub")
@@ -30,8 +30,10 @@ def run(arguments) -> None:
 
     from tinytrain.trust import keys
 
-    if (arguments.file is None) != (arguments.new_key is not None):
-        raise UsageError("usage", "name a file to sign or check, or make a new key, one of both")
+    if (arguments.file is None) != (arguments.new_key is not None) or not (
+        arguments.key or arguments.check or arguments.new_key
+    ):
+        raise UsageError("usage", "name a FILE with --key or --check, or make a --new-key and name no file")
     if arguments.new_key:
         check_outputs(arguments.new_key, arguments.new_key + keys.PUBLIC)
         name, out = keys.make_key(arguments.new_key), arguments.new_key
