@@ -26,6 +26,7 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.committees": ("--episodes", "open_dataset"),
     "studies.heads": ("--queries", "load_backbone"),
     "studies.strangers": ("--queries", "load_backbone"),
+    "studies.trust": ("--queries", "load_backbone"),
     "studies.normal": ("--episodes", "load_backbone"),
     "studies.sounds": ("--episodes", "load_backbone"),
     "studies.label_noise": ("--queries", "load_backbone"),

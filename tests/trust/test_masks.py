@@ -17,6 +17,7 @@ from tinytrain.delta.merge import merge
 from tinytrain.heads.registry import HEADS
 
 pytest.importorskip("cryptography", reason="masks need the extra [keys]")
+from tinytrain.trust.keys import make_key, sign
 from tinytrain.trust.masks import PART, Round
 
 WAY, SIZE, TEN = 10, 12, [f"member{k}" for k in range(10)]
@@ -131,14 +132,38 @@ def test_two_members_are_too_few_as_each_would_know_the_part_of_the_other(tmp_pa
 
 
 def test_a_part_for_other_members_is_refused(stick):
-    Round(stick / "stick").join(DELTAS[TEN[0]], stick / "late.key")
-    for name in ("late", TEN[-1]):
-        Round(stick / "stick").give(DELTAS["member0" if name == "late" else name], key(stick, name))
+    with pytest.raises(InputError, match="gave parts for 10 members already; join another round"):
+        Round(stick / "stick").join(DELTAS[TEN[0]], stick / "late.key")
+    (stick / "other").mkdir()
+    Round(stick / "other").join(DELTAS[TEN[0]], stick / "late.key")
+    shutil.copy(stick / "other" / "late.member", stick / "stick")
+    Round(stick / "stick").give(DELTAS[TEN[0]], key(stick, "late"))
+    Round(stick / "stick").give(DELTAS[TEN[-1]], key(stick, TEN[-1]))
     with pytest.raises(InputError, match="is for other members than"):
         Round(stick / "stick").total(kernels.load())
     for name in TEN:
         Round(stick / "stick").give(DELTAS[name], key(stick, name))
     assert Round(stick / "stick").total(kernels.load()).report["merged"]["sources"][0]["images"] > 0
+
+
+def test_members_that_are_not_signed_by_a_known_key_are_refused(stick):
+    """Whoever carries the folder could exchange keys, and know all masks."""
+    make_key(stick / "fleet.key")
+    keys = stick / "fleet.key.pub"
+    with pytest.raises(InputError, match=r"member0\.member is not signed"):
+        Round(stick / "stick", keys)
+    for name in TEN:
+        sign(stick / "stick" / f"{name}.member", stick / "fleet.key")
+    assert len(Round(stick / "stick", keys).members) == 10
+    shutil.copy(stick / "stick" / "member0.member", stick / "stick" / "member1.member")
+    with pytest.raises(InputError, match=r"member1\.member\.sig is of none of the 1 keys"):
+        Round(stick / "stick", keys)
+
+
+def test_a_round_without_a_folder_leaves_no_key(tmp_path):
+    with pytest.raises(InputError, match=r"file-missing: .* is no folder"):
+        Round(tmp_path / "none").join(DELTAS[TEN[0]], tmp_path / "a.key")
+    assert not list(tmp_path.iterdir())
 
 
 @each(

@@ -13,6 +13,7 @@ from headdata import embeddings, fitted
 from tinytrain import kernels
 from tinytrain.base.errors import UsageError
 from tinytrain.base.safetensors import decode
+from tinytrain.delta.classes import forget
 from tinytrain.delta.delta import Delta, Slice
 from tinytrain.delta.file import decode_delta, encode_delta, load_delta, save_delta
 from tinytrain.delta.merge import merge
@@ -119,6 +120,8 @@ def test_what_noise_does_not_hide_is_refused():
     for delta in (delta_of(slices=trained), delta_of(kind="cosine"), delta_of(arithmetic="noisy:0.1:3")):
         with pytest.raises(UsageError, match="unsupported"):
             private(delta, 8)
+    with pytest.raises(UsageError, match="a class was forgotten whose images still have a part"):
+        private(forget(delta_of(), "class 0"), 8)
     head = fitted(HEADS["lda"], np.repeat(X, 2, axis=0), np.repeat(LABELS, 2), views=2)
     uneven = merge(kernels.load(), [delta_of(), replace(delta_of(32), head=head)], ["a", "b"]).delta
     with pytest.raises(UsageError, match="have different numbers of views"):

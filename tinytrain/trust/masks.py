@@ -62,7 +62,9 @@ class Round:
     def __init__(self, folder: str | os.PathLike, signed_by: str | os.PathLike | None = None):
         self.folder, self._files = Path(folder), {}
         self.members: dict[str, _Member] = {}
-        names = sorted(os.listdir(folder)) if self.folder.is_dir() else []
+        if not self.folder.is_dir():
+            raise InputError("file-missing", f"{folder} is no folder; make one that all members can see")
+        names = sorted(os.listdir(folder))
         for name in (name for name in names if name.endswith(MEMBER)):
             path = self.folder / name
             data = self._files[name] = read_bytes(path, MOST)
@@ -89,6 +91,9 @@ class Round:
         name, private = Path(key).stem, x25519.X25519PrivateKey.generate()
         if f"{name}{MEMBER}" in self._files:
             raise StorageError("write-failed", f"{self.folder} has a member {name} already; name another key")
+        if self.given:
+            text = f"{', '.join(self.given)} gave parts for {len(self.members)} members already"
+            raise InputError("bad-value", f"{text}; join another round")
         facts = {"backbone": delta.backbone, "backbone_name": delta.backbone_name, "head": delta.head.kind}
         facts |= {"size": str(delta.head.embedding_size), "classes": json.dumps(delta.class_names)}
         self._check_alike(_member(private.public_key().public_bytes_raw(), facts, "the delta"), "the delta")

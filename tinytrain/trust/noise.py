@@ -39,6 +39,9 @@ def check_sums_alone(delta: Delta) -> None:
             f"the head {delta.head.kind} has no sums, or there are several networks or trained layers, which"
             " show images and stay as they are; adapt one with --no-train and --head lda, slda or ridge",
         )
+    if "head" in delta.report.get("forgotten", {}).get("traces", ()):
+        text = "a class was forgotten whose images still have a part in the sums, nobody can say which"
+        raise UsageError("unsupported", f"{text}; adapt again without it")
     if delta.precision != "float32":
         text = f"this is for deltas in float32, and that is one in {delta.precision}; adapt in float32"
         raise UsageError("unsupported", text)
