@@ -353,6 +353,12 @@ def test_two_of_five_that_lie_alike_are_left_out_and_honest_ones_never():
     whole = merged(*honest, robust=True)
     assert whole.outvoted == whole.conflicts == ()
     assert encode_delta(whole.delta) == encode_delta(merged(*honest).delta)
+    noisy = X + 0.3 * np.random.default_rng(0).standard_normal(X.shape).astype("f")
+    noisy /= np.linalg.norm(noisy, axis=1, keepdims=True)
+    few = [np.concatenate([having([c], slice(k, k + 2)) for c in range(WAY)]) for k in range(0, 12, 2)]
+    heads = [fitted(HEADS["slda"], noisy[part], LABELS[part]) for part in few]
+    alike = [replace(honest[0], head=head) for head in heads]
+    assert merged(*alike, robust=True).outvoted == (), "what chance does to two images is no lie"
     parts = [having(range(k, WAY - k), slice(k, None, 8 - k)) for k in range(4)]
     parts += [having(range(WAY), slice(k, None, 30)) for k in range(5, 9)]
     found = merged(*map(delta_of, parts), robust=True)

@@ -141,9 +141,23 @@ def test_a_part_for_other_members_is_refused(stick):
     Round(stick / "stick").give(DELTAS[TEN[-1]], key(stick, TEN[-1]))
     with pytest.raises(InputError, match="is for other members than"):
         Round(stick / "stick").total(kernels.load())
-    for name in TEN:
-        Round(stick / "stick").give(DELTAS[name], key(stick, name))
-    assert Round(stick / "stick").total(kernels.load()).report["merged"]["sources"][0]["images"] > 0
+
+
+def test_nobody_gives_a_part_again_for_other_members(stick):
+    """The sum of ten less that of nine would be the part of who came last, whatever the masks are."""
+    (stick / "other").mkdir()
+    Round(stick / "other").join(DELTAS[TEN[0]], key(stick, "late"))
+    Round(stick / "stick").give(DELTAS[TEN[0]], key(stick, TEN[0]))
+    shutil.copy(stick / "other" / "late.member", stick / "stick")
+    before = (stick / "stick" / f"{TEN[0]}.part").read_bytes()
+    for gone in (False, True):
+        with pytest.raises(
+            InputError, match="has given its part for other members, and the difference of both"
+        ):
+            Round(stick / "stick").give(DELTAS[TEN[0]], key(stick, TEN[0]))
+        assert gone or (stick / "stick" / f"{TEN[0]}.part").read_bytes() == before
+        (stick / "stick" / f"{TEN[0]}.part").unlink(missing_ok=True)
+    assert stat.S_IMODE(key(stick, TEN[0]).stat().st_mode) == 0o600
 
 
 def test_members_that_are_not_signed_by_a_known_key_are_refused(stick):

@@ -97,20 +97,31 @@ class Round:
         facts = {"backbone": delta.backbone, "backbone_name": delta.backbone_name, "head": delta.head.kind}
         facts |= {"size": str(delta.head.embedding_size), "classes": json.dumps(delta.class_names)}
         self._check_alike(_member(private.public_key().public_bytes_raw(), facts, "the delta"), "the delta")
-        write_secret(key, _encoded(".key", private.private_bytes_raw(), sums=digest_of(delta.head.moments)))
+        write_secret(
+            key, _encoded(".key", private.private_bytes_raw(), sums=digest_of(delta.head.moments), given="")
+        )
         return self._write(name, MEMBER, private.public_key().public_bytes_raw(), **facts)
 
     def give(self, delta: Delta, key: str | os.PathLike) -> str:
         """Put the masked sums of `delta` here, with which this `key` has joined. All members must have."""
         check_sums_alone(delta)
-        name, private, sums = self._own(key)
-        if digest_of(delta.head.moments) != sums:
+        name, private, facts = self._own(key)
+        if digest_of(delta.head.moments) != facts["sums"]:
             text = f"{key} has joined with another delta: masks hide one; join again with a new key"
             raise InputError("bad-value", text)
         if letting := sorted(other for other, (_, facts) in self.let_go.items() if name in facts["dropped"]):
             text = f"{', '.join(letting)} has let {name} go, so its masks hide nothing; join another round"
             raise InputError("bad-value", text)
+        if facts["given"] not in ("", self.digest):
+            text = (
+                f"{key} has given its part for other members, and the difference of both sums would show who"
+            )
+            raise InputError(
+                "bad-value", f"{text} came or left in between; begin another round with new keys"
+            )
         self._check_enough(len(self.members))
+        facts["given"] = self.digest
+        write_bytes(key, _encoded(".key", private.private_bytes_raw(), **facts), 0o600)
         total = _numbers(delta, self.classes) + self._masks(name, private, self.members)
         return self._write(name, PART, total.tobytes())
 
@@ -195,15 +206,15 @@ class Round:
         way, size = len(self.classes), next(iter(self.members.values())).size
         return way + way * size + size * (size + 1) // 2 + len(FACTS)
 
-    def _own(self, key) -> tuple[str, object, str]:
-        """Name and key of a member of this round, and the digest of the sums that it masks."""
+    def _own(self, key) -> tuple[str, object, dict[str, str]]:
+        """Name and key of a member of this round, and the digests of what it masks and has given it for."""
         _, x25519, _ = crypto()
         tensors, facts = _decoded(".key", read_bytes(key, MOST), str(key))
         private = x25519.X25519PrivateKey.from_private_bytes(tensors[:32].tobytes())
         public = private.public_key().public_bytes_raw()
         for name, member in self.members.items():
             if member.key == public:
-                return name, private, facts["sums"]
+                return name, private, facts
         raise InputError("file-missing", f"{key} has not joined {self.folder}; run: tinytrain mask join")
 
     def _check_enough(self, number: int) -> None:
@@ -223,7 +234,7 @@ class Round:
         """(n,) uint64 of a part, or of masks. Raises InputError if they are for another round."""
         values, facts = self._read(name, ending)
         if facts["members"] != self.digest or values.nbytes != 8 * self._size:
-            text = f"{name}{ending} is for other members than {self.folder} has now; give it again"
+            text = f"{name}{ending} is for other members than {self.folder} has now; begin another round"
             raise InputError("bad-value", text)
         return values.view("<u8").astype(np.uint64)
 
@@ -266,7 +277,7 @@ FIELDS = {
     MEMBER: {"members", "backbone", "backbone_name", "head", "size", "classes"},
     PART: {"members"},
     WITHOUT: {"members", "dropped"},
-    ".key": {"sums"},
+    ".key": {"sums", "given"},
 }
 
 
