@@ -116,11 +116,19 @@ def test_what_noise_does_not_hide_is_refused():
     for delta in (delta_of(slices=trained), delta_of(kind="cosine"), delta_of(arithmetic="noisy:0.1:3")):
         with pytest.raises(UsageError, match="unsupported"):
             private(delta, 8)
-    head = fitted(HEADS["lda"], np.repeat(X, 2, axis=0), np.repeat(LABELS, 2), views=2)
-    uneven = merge(kernels.load(), [delta_of(), replace(delta_of(32), head=head)], ["a", "b"]).delta
-    with pytest.raises(UsageError, match="have different numbers of views"):
-        private(uneven, 8)
-    assert private(merge(kernels.load(), [delta_of(300), delta_of(32)], ["a", "b"]).delta, 8).head.total
+    both = merge(kernels.load(), [delta_of(), delta_of(32)], ["a", "b"]).delta
+    with pytest.raises(UsageError, match="merged of several deltas"):
+        private(both, 8)
+
+
+def test_a_delta_in_which_copies_were_not_counted_is_refused():
+    """An image more or less may change which others count, so noise for one would not hide it."""
+    names = [f"class {k}" for k in range(WAY)]
+    counted = {"episode": {"classes": names, "shots": [75] * WAY}}
+    assert private(delta_of(report=counted), 8).head.total
+    burst = {"episode": {"classes": names, "shots": [75, 75, 75, 76]}}
+    with pytest.raises(UsageError, match="look like copies of others are not counted"):
+        private(delta_of(report=burst), 8)
 
 
 def test_a_delta_leaves_the_device_with_noise_by_export(tmp_path, capsys):

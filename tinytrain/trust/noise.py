@@ -20,7 +20,6 @@ import numpy as np
 from tinytrain import kernels
 from tinytrain.base.errors import UsageError
 from tinytrain.delta.delta import Delta
-from tinytrain.delta.merge import source_of
 from tinytrain.heads.by_means import calibrated_by_means
 from tinytrain.heads.moments import UNIT, Moments
 from tinytrain.heads.scatter_head import ScatterHead
@@ -68,11 +67,15 @@ def private(delta: Delta, epsilon: float, rng: random.Random | None = None) -> D
     """
     check_sums_alone(delta)
     head = delta.head
-    if "merged" in delta.report and head.total != source_of(delta)["images"]:
-        text = (
-            "images of the merged deltas have different numbers of views, so nobody can say what one changes"
-        )
+    if "merged" in delta.report:
+        text = "it was merged of several deltas, whose images may have different numbers of views"
         raise UsageError("unsupported", f"{text}; add noise to each of them before they are merged")
+    episode = delta.report.get("episode", {})
+    shots = dict(zip(episode.get("classes", ()), episode.get("shots", ()), strict=False))
+    if any(n < shots.get(k, 0) * head.views for k, n in zip(delta.class_names, head.counts, strict=True)):
+        # An image more or less may then change which others count.
+        text = "images that look like copies of others are not counted, and which ones depends on all of them"
+        raise UsageError("unsupported", f"{text}; adapt without bursts")
     noisy = _noisy(head.moments, head.views, distance_for(epsilon), rng or random.SystemRandom())
     fitted = head.method.of_moments(kernels.load(), noisy, views=head.views)
     report = {"private": {"epsilon": epsilon, "delta": DELTA}}
