@@ -7,7 +7,6 @@ import random
 import re
 import signal
 import ssl
-import subprocess
 import sys
 import threading
 import time
@@ -16,7 +15,7 @@ from collections import Counter
 
 import pytest
 from commandline import tt
-from serving import Browser
+from serving import Browser, port_of, program
 from toynets import toy
 
 from tinytrain.network.file import save_network
@@ -24,22 +23,6 @@ from tinytrain.network.input_spec import InputSpec
 from tinytrain.store import Store
 
 SECONDS = float(os.environ.get("TINYTRAIN_SERVE_SECONDS", "10"))
-
-
-@contextlib.contextmanager
-def program(*words):
-    """The running command and its link."""
-    command = [sys.executable, "-m", "tinytrain", "serve", *map(str, words), "--port", "0"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **pipes) as process:
-        try:
-            yield process, process.stdout.readline().strip()
-        finally:
-            process.kill()
-
-
-def port_of(link):
-    return int(re.search(r":(\d+)/", link)[1])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -1,8 +1,13 @@
-"""A server of a project in this process, and a browser that asks it; without the extra, tests are skipped."""
+"""A server of a project, in this process or its own, and a browser that asks it; without the extra, tests are
+skipped.
+"""
 
 import contextlib
 import http.client
 import json
+import re
+import subprocess
+import sys
 import threading
 import time
 
@@ -111,3 +116,19 @@ def serving(project, backbone=None, camera=None, others=(), **door):
         finally:
             running.should_exit = True
             thread.join()
+
+
+@contextlib.contextmanager
+def program(*words):
+    """The running command and its link."""
+    command = [sys.executable, "-m", "tinytrain", "serve", *map(str, words), "--port", "0"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:
+        try:
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def port_of(link):
+    return int(re.search(r":(\d+)/", link)[1])
