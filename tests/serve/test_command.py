@@ -16,10 +16,10 @@ from collections import Counter
 import pytest
 from commandline import tt
 from serving import Browser, port_of, program
-from toynets import toy
+from toyfiles import write_images
+from watching import CLASSES
+from waves import write_clips
 
-from tinytrain.network.file import save_network
-from tinytrain.network.input_spec import InputSpec
 from tinytrain.store import Store
 
 SECONDS = float(os.environ.get("TINYTRAIN_SERVE_SECONDS", "10"))
@@ -74,10 +74,16 @@ def test_what_it_cannot_do_is_said_in_a_line(tmp_path, capsys, monkeypatch):
     assert "no images/" in capsys.readouterr().err
     assert tt("serve", tmp_path / "p", "--port", 0, "--camera", "webcam") == 3
     assert "camera-failed: 'webcam' is no camera" in capsys.readouterr().err
-    motion = InputSpec((24, 1, 3), "float32", 0.0, 1.0, kind="motion")
-    save_network(toy([("conv", 8, 3, 2, True, 0, False)], spec=motion), tmp_path / "motion.safetensors")
-    assert tt("serve", tmp_path / "p", "--port", 0, "--backbone", tmp_path / "motion.safetensors") == 3
-    assert "takes motion (24 x 1 x 3 float32); name a network" in capsys.readouterr().err
+    write_images(tmp_path / "ants" / "images")
+    assert tt("serve", tmp_path / "ants", "--port", 0, "--backbone", "motion-3") == 3
+    assert "the page has images, and motion-3 takes motion (" in capsys.readouterr().err
+    write_clips(tmp_path / "words" / "images", range(1), CLASSES)
+    assert tt("serve", tmp_path / "words", "--port", 0, "--camera", tmp_path) == 3
+    said = capsys.readouterr().err
+    assert (
+        said
+        == "tinytrain: camera-failed: the page has clips, and a camera gives images; leave --camera out\n"
+    )
     with program(tmp_path / "p") as (_, link):
         assert tt("serve", tmp_path / "q", "--port", port_of(link)) == 3
     assert "give another --port" in capsys.readouterr().err and not (tmp_path / "q").exists()

@@ -6,12 +6,14 @@ import sys
 import numpy as np
 
 from tinytrain.base.errors import InputError
-from tinytrain.episode import Size, boundaries
+from tinytrain.episode import Size, boundaries, imagefile
 from tinytrain.episode.augment import USUAL, Augmentation, Ranges, draw
 from tinytrain.episode.decode import SUFFIXES, check_image, convert, fit, grey, load_image
 from tinytrain.episode.imagefile import others
 from tinytrain.episode.kind import Kind
 from tinytrain.network.input_spec import IMAGE, InputSpec
+
+USUAL_SUFFIXES = {"JPEG": ".jpg", "TIFF": ".tif", "HEIF": ".heic"}  # others: their kind
 
 
 class ImageKind(Kind):
@@ -22,6 +24,16 @@ class ImageKind(Kind):
 
     def decode(self, content: bytes, spec: InputSpec) -> np.ndarray:
         return load_image(content, spec.size)
+
+    def begins(self, head: bytes) -> bool:
+        try:
+            return bool(imagefile.kind_of(head))
+        except InputError:
+            return False
+
+    def suffix(self, content: bytes) -> str:
+        kind = imagefile.kind_of(content[: imagefile.START])
+        return USUAL_SUFFIXES.get(kind, f".{kind.lower()}")
 
     def why_not(self, path: str | os.PathLike) -> str:
         suffix = os.path.splitext(os.fspath(path))[1].lower()
@@ -73,6 +85,10 @@ class ImageKind(Kind):
 
     def picture(self, item: np.ndarray) -> np.ndarray:
         return item
+
+    def thumbnail(self, source: str | os.PathLike | bytes, side: int, name: str | None = None) -> np.ndarray:
+        """The middle of the image."""
+        return load_image(source, side, name)
 
     def whole_end(self, data: bytes) -> int | None:
         return boundaries.whole_end(data)

@@ -16,6 +16,7 @@ from tinytrain.episode.decode import named_errors, regular_file
 from tinytrain.network.input_spec import InputSpec
 
 MOST_BYTES = 2**26  # of a file, unless a kind has limits of its own
+HEAD = 2**13  # bytes by which a kind may be known
 EMPTY = "has 0 bytes; copy or download it again"
 # Not a part of a path or a name: those stand in quotes, or have a slash or a dot.
 WORDS = re.compile(r"(?<![\w/.'\"-])(?:(an )?image(s?)|(photograph))(?![\w/'\"-]|\.\w)(  +)?", re.IGNORECASE)
@@ -64,6 +65,14 @@ class Kind(ABC):
     def owns(self, path: str | os.PathLike) -> bool:
         """Whether a file is of this kind, by its name; a kind may look into it as well."""
         return os.path.splitext(os.fspath(path))[1].lower() in self.suffixes
+
+    def begins(self, head: bytes) -> bool:
+        """Whether bytes without a name, of which these are the first HEAD, may be a file of this kind."""
+        return False
+
+    def suffix(self, content: bytes) -> str:
+        """How the name of a file with this content ends."""
+        return self.suffixes[0]
 
     def why_not(self, path: str | os.PathLike) -> str:
         """What to say of a file that is not of this kind: without a subject."""
@@ -126,6 +135,19 @@ class Kind(ABC):
         values = item[..., :1].astype(np.float64)
         span = float(np.ptp(values)) or 1.0
         return ((values - values.min()) * (255 / span)).astype(np.uint8)
+
+    def chart(self, content: bytes) -> np.ndarray:
+        """A whole file for people to see, without a network: as `picture`. By default it is blank."""
+        return np.full((1, 1, 1), 235, np.uint8)
+
+    def thumbnail(self, source: str | os.PathLike | bytes, side: int, name: str | None = None) -> np.ndarray:
+        """The chart of a file, or of the bytes of one, as uint8 (side, side, 3); raises as `read` does."""
+        from PIL import Image
+
+        with named_errors(source, name, self.noun):
+            chart = self.chart(source if isinstance(source, bytes) else content_of(source))
+            image = Image.fromarray(chart[..., 0] if chart.shape[2] == 1 else chart)
+            return np.array(image.convert("RGB").resize((side, side)))
 
     def whole_end(self, data: bytes) -> int | None:
         """The place behind the item that the bytes of a growing file begin with; None if more will come.

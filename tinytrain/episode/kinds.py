@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from tinytrain.base import file_kinds
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.episode.image import ImageKind
-from tinytrain.episode.kind import Kind
+from tinytrain.episode.kind import HEAD, Kind
 from tinytrain.episode.motion import Motion
 from tinytrain.episode.sound import SoundKind
 
@@ -41,6 +41,11 @@ def kind_in(report: dict) -> Kind:
 def kind_of_file(path: str | os.PathLike) -> Kind | None:
     """The kind of a file, None if it is of no kind."""
     return next((kind for kind in reversed(KINDS.values()) if kind.owns(path)), None)
+
+
+def kind_of_content(content: bytes) -> Kind:
+    """The kind of a file without a name; images if it is of none that is known by its content."""
+    return next((kind for kind in KINDS.values() if kind.begins(content[:HEAD])), IMAGES)
 
 
 def kind_of_files(where: str, paths: Iterable[str | os.PathLike]) -> Kind:

@@ -7,12 +7,11 @@ import numpy as np
 from tinytrain.base.errors import InputError
 from tinytrain.base.file_kinds import first_bytes
 from tinytrain.episode.augment import USUAL, Ranges
-from tinytrain.episode.kind import Kind
+from tinytrain.episode.kind import HEAD, Kind
 from tinytrain.episode.motion_features import CENTRE, SCALE, Reservoir, features, names_of
-from tinytrain.episode.motion_file import looks_like, recording
+from tinytrain.episode.motion_file import NPY, looks_like, recording
 from tinytrain.network.input_spec import InputSpec
 
-HEAD = 2**13
 MOST_NEURONS = 1000
 NOISE = 0.1  # of a feature, in training, as a share of its deviation
 
@@ -39,14 +38,19 @@ class Motion(Kind):
     def owns(self, path: str | os.PathLike) -> bool:
         return super().owns(path) and looks_like(first_bytes(path, HEAD))
 
+    def begins(self, head: bytes) -> bool:
+        return looks_like(head)
+
+    def suffix(self, content: bytes) -> str:
+        return ".npy" if content.startswith(NPY) else ".csv"
+
     def decode(self, content: bytes, spec: InputSpec) -> np.ndarray:
         asked = dict(spec.parameters)
         values = recording(content, asked["rate"]).values
         if values.shape[1] != asked["axes"]:
             found = f"has {values.shape[1]} columns of motion"
             raise InputError("image-unreadable", f"{found}; the network is for {asked['axes']}")
-        with np.errstate(all="ignore"):  # what is no number is named by the caller
-            return features(values, reservoir_of(spec)).astype(np.float32)[None, None]
+        return _item(values, reservoir_of(spec))
 
     def augment(
         self, rng: np.random.Generator, spec: InputSpec, may_flip: bool, ranges: Ranges = USUAL
@@ -61,6 +65,14 @@ class Motion(Kind):
         heights = 63 * values / (float(values.max()) or 1.0)
         chart = np.where(np.arange(64)[::-1, None] <= heights, 60, 235).astype(np.uint8)
         return chart.repeat(2, axis=1)[..., None]
+
+    def chart(self, content: bytes) -> np.ndarray:
+        return self.picture(_item(recording(content).values))
+
+
+def _item(values: np.ndarray, reservoir: Reservoir | None = None) -> np.ndarray:
+    with np.errstate(all="ignore"):  # what is no number is named by the caller
+        return features(values, reservoir).astype(np.float32)[None, None]
 
 
 def reservoir_of(spec: InputSpec) -> Reservoir | None:

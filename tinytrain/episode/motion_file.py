@@ -9,6 +9,7 @@ import numpy as np
 
 from tinytrain.base.errors import InputError, one_line
 
+NPY = b"\x93NUMPY"  # how an array begins
 LEAST_ROWS, MOST_ROWS, MOST_AXES = 16, 2**18, 16
 MOST_TEXT = 2**23  # bytes: cells of it take up to twenty times as much memory
 MOST_LINE = 4096
@@ -40,7 +41,7 @@ def recording(content: bytes, rate: float = 0) -> Recording:
 
     Raises InputError without a subject.
     """
-    times, values, names = _npy(content) if content.startswith(b"\x93NUMPY") else _text(content)
+    times, values, names = _npy(content) if content.startswith(NPY) else _text(content)
     if not LEAST_ROWS <= len(values) <= MOST_ROWS:
         raise _unreadable(f"has {len(values)} rows; a recording has {LEAST_ROWS} to {MOST_ROWS}")
     if not 1 <= values.shape[1] <= MOST_AXES:
@@ -61,7 +62,7 @@ def looks_like(head: bytes) -> bool:
 
     Lists of images with numbers beside them, as lie in folders of images, are none.
     """
-    if head.startswith(b"\x93NUMPY") or not head:
+    if head.startswith(NPY) or not head:
         return True
     try:
         rows, _ = _rows(head)

@@ -10,12 +10,15 @@ from tinytrain.base.errors import InputError
 from tinytrain.episode.augment import USUAL, Ranges
 from tinytrain.episode.decode import named_errors
 from tinytrain.episode.kind import Kind, UnknownEndError, content_of
-from tinytrain.episode.logmel import LogMel, log_mel
+from tinytrain.episode.logmel import HTK, LogMel, log_mel
 from tinytrain.episode.wav import MOST_SECONDS, is_open, parsed, resampled, samples_of
 from tinytrain.network.input_spec import InputSpec
 
 CONVERT = "is a recording of another form; convert it with 'ffmpeg -i FROM TO.wav'"
 OTHERS = (".mp3", ".m4a", ".aac", ".ogg", ".opus", ".flac", ".wma", ".aif", ".aiff", ".amr")
+# How a clip is shown without a network.
+SHOWN = LogMel(16_000, 512, 400, 160, 60.0, 7800.0, 1.0, HTK, False, 0.001, 0.0, 1.0, -7.0, 4.0)
+SHOWN_BINS = 64
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,7 @@ class SoundKind(Kind):
         count = settings.samples(rows)
         if spec.dtype != "uint8" or channels != 1 or count > MOST_SECONDS * settings.sampling_rate:
             raise InputError("unsupported", f"needs a network of sound, not of {spec.words}")
-        wave = parsed(content)
-        samples = resampled(samples_of(wave), wave.rate, settings.sampling_rate)
+        samples = _samples(content, settings.sampling_rate)
         if len(samples) > count:
             samples = loudest(samples, count, settings.sequence_stride)
         values = log_mel(samples, settings, bins)
@@ -64,6 +66,14 @@ class SoundKind(Kind):
         super().check(source)
         with named_errors(source, None, self.noun):
             parsed(source if isinstance(source, bytes) else content_of(source))
+
+    def begins(self, head: bytes) -> bool:
+        return head.startswith(b"RIFF") and head[8:12] == b"WAVE"
+
+    def seconds(self, spec: InputSpec) -> float:
+        """How much of a clip a network hears."""
+        settings = LogMel.of(dict(spec.parameters))
+        return settings.samples(spec.shape[0]) / settings.sampling_rate
 
     def why_not(self, path: str | os.PathLike) -> str:
         return CONVERT if os.fspath(path).lower().endswith(OTHERS) else super().why_not(path)
@@ -82,6 +92,10 @@ class SoundKind(Kind):
         """The spectrogram: time goes to the right, high sounds are above."""
         return np.ascontiguousarray(item.transpose(1, 0, 2)[::-1])
 
+    def chart(self, content: bytes) -> np.ndarray:
+        spectrum = log_mel(_samples(content, SHOWN.sampling_rate), SHOWN, SHOWN_BINS)
+        return self.picture(super().picture(spectrum[..., None]))
+
     def whole_end(self, data: bytes) -> int | None:
         if len(data) < 12 or data[:4] != b"RIFF":
             raise UnknownEndError
@@ -89,6 +103,11 @@ class SoundKind(Kind):
         if is_open(size):
             raise UnknownEndError
         return size + 8 if size + 8 <= len(data) else None
+
+
+def _samples(content: bytes, rate: int) -> np.ndarray:
+    wave = parsed(content)
+    return resampled(samples_of(wave), wave.rate, rate)
 
 
 def loudest(samples: np.ndarray, count: int, step: int) -> np.ndarray:

@@ -12,8 +12,8 @@ from tinytrain.base.errors import InputError, TinytrainError, one_line
 from tinytrain.base.events import Failed, Tell
 from tinytrain.delta.delta import Delta
 from tinytrain.drift.detector import DRIFT
+from tinytrain.episode.kinds import kind_of
 from tinytrain.network.committee import Committee
-from tinytrain.network.input_spec import IMAGE
 from tinytrain.network.network import Network
 from tinytrain.serve.history import History
 from tinytrain.serve.project import Project
@@ -46,7 +46,7 @@ class Live:
         hear: Tell = lambda event: None,
     ):
         self.project, self.tell, self.hear = project, tell, hear
-        self._network = network and _for_images(network)
+        self._network = network and self._fitting(network)
         self.store, self._lock = Store(project.state), RLock()
         self.watcher: Watcher | None = None
         self.trouble, self.drift, self.corrections = "", None, 0
@@ -67,7 +67,7 @@ class Live:
                 if (delta := start.delta) is None:
                     return
                 network = self._network if self._is_given_for(delta) else backbone_of(delta)
-                self.watcher = Watcher(_for_images(network), delta, self.store, start)
+                self.watcher = Watcher(self._fitting(network), delta, self.store, start)
                 self.trouble = named_anyway(delta.head)
             except InputError as error:
                 self.trouble = error.message
@@ -224,6 +224,17 @@ class Live:
             raise InputError("store-missing", self.trouble or NOTHING)
         return self.watcher
 
+    def _fitting(self, network: Network | Committee) -> Network | Committee:
+        """`network`. Raises InputError ``unsupported`` if it is not for what the project has."""
+        if self.project.known_kind is None:
+            self.project.expect(kind_of(network.input.kind))
+        if (kind := self.project.kind).name != network.input.kind:
+            text = (
+                f"the page has {kind.plural}, and {one_line(network.name, 100)} takes {network.input.words}"
+            )
+            raise InputError("unsupported", f"{text}; name another with --backbone")
+        return network
+
     def _is_given_for(self, delta) -> bool:
         return self._network is not None and self._network.digest == delta.backbone
 
@@ -255,11 +266,3 @@ class Live:
             text = f"{CORRECTIONS} images were corrected: learn again from all images"
             self.tell("readapt", {"text": text})
         return facts
-
-
-def _for_images(network: Network | Committee) -> Network | Committee:
-    """`network`. Raises InputError ``unsupported`` if it takes anything else than images."""
-    if network.input.kind != IMAGE:
-        text = f"the page has images, and {one_line(network.name, 100)} takes {network.input.words}"
-        raise InputError("unsupported", f"{text}; name a network for images with --backbone")
-    return network

@@ -22,12 +22,10 @@ from tinytrain.base.class_names import is_text
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.files import sync_folder, write_bytes, write_failed
 from tinytrain.datasets.folder_layout import class_name
-from tinytrain.episode import imagefile
-from tinytrain.episode.decode import load_image
-from tinytrain.episode.kinds import IMAGES
+from tinytrain.episode.kind import Kind
+from tinytrain.episode.kinds import IMAGES, kind_of_content, kind_of_file
 from tinytrain.store.kept import can_be_folder, digest_of
 
-SUFFIXES = {"JPEG": ".jpg", "PPM": ".ppm", "TIFF": ".tif", "HEIF": ".heic"}  # others: their kind
 LONGEST = 80  # letters of the name of a class
 STEPS = 50  # that can be undone
 TRASH_DAYS, TRASH_BYTES = 7, 256 * 10**6  # what is older, or more, goes when the project is opened
@@ -73,6 +71,7 @@ class Project:
         self._steps: deque[Step] = deque(maxlen=STEPS)
         self._listed: dict[Path, tuple[int, list[Image]]] = {}
         self._recorded: dict[str, deque] = {}
+        self._expected: Kind | None = None
         self._decoding = Lock()  # one image at a time: some take a large part of a small board's memory
         self._open()
 
@@ -81,9 +80,23 @@ class Project:
         return self.path.resolve().name
 
     @property
+    def known_kind(self) -> Kind | None:
+        """That of its first file, or without any the one that is expected; None: the next file decides."""
+        first = next((image for images in self.classes().values() for image in images), None)
+        return kind_of_file(first.path) if first else self._expected
+
+    @property
+    def kind(self) -> Kind:
+        return self.known_kind or IMAGES
+
+    def expect(self, kind: Kind) -> None:
+        """What a project without files is for."""
+        self._expected = kind
+
+    @property
     def undo_text(self) -> str | None:
         """What `undo` would take back."""
-        return self._steps[-1].text if self._steps else None
+        return self.kind.words(self._steps[-1].text) if self._steps else None
 
     def classes(self) -> dict[str, list[Image]]:
         """Images by class, the newest first."""
@@ -128,17 +141,17 @@ class Project:
             self._steps.append(Step(f"deleted class {name}", [(place, folder)]))
 
     def add(self, name: str, data: bytes, recording: bool = False, step: bool = True) -> dict:
-        """Keep the bytes of an image file as one of class `name`: {"id", "kept", "why"}.
+        """Keep the bytes of a file as an image of class `name`: {"id", "kept", "why"}.
 
         What is there already is not kept, nor, of a `recording`, what nearly repeats one of its last images.
         Without `step` it is not undone by `undo`.
         """
+        kind = self.known_kind or kind_of_content(data)
         with self._decoding:
-            small = load_image(data, SIDE, "the image")
-        kind = imagefile.kind_of(data[: imagefile.START])
+            small = kind.thumbnail(data, SIDE, f"the {kind.noun}")
         with self._lock:
             folder = self._folder(name)
-            path = folder / (digest_of(data) + SUFFIXES.get(kind, f".{kind.lower()}"))
+            path = folder / (digest_of(data) + kind.suffix(data))
             if path.exists():
                 return {"id": id_of(path), "kept": False, "why": "it is there already"}
             if recording and self._repeats(name, small):
@@ -186,9 +199,12 @@ class Project:
 
     def small(self, wanted: str) -> np.ndarray:
         """An image as uint8 (SIDE, SIDE, 3)."""
-        path = self.find(wanted).path
+        return self.small_of(self.find(wanted).path)
+
+    def small_of(self, source: Path | bytes) -> np.ndarray:
+        """The same of an image file, or the bytes of one."""
         with self._decoding:
-            return load_image(path, SIDE)
+            return self.kind.thumbnail(source, SIDE)
 
     def _open(self) -> None:
         try:
@@ -224,7 +240,7 @@ class Project:
             if (now := folder.stat().st_mtime_ns) != changed:
                 files = [(e.stat().st_mtime_ns, e.name) for e in os.scandir(folder) if e.is_file()]
                 paths = [folder / name for _, name in sorted(files, reverse=True) if name[0] != "."]
-                known = [Image(id_of(p), class_name(folder), p) for p in paths if IMAGES.owns(p)]
+                known = [Image(id_of(p), class_name(folder), p) for p in paths if kind_of_file(p)]
                 self._listed[folder] = now, known
         return known
 

@@ -25,8 +25,12 @@ PAGE = {
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/words.js": ("words.js", "text/javascript; charset=utf-8"),
 }
-TYPES = {".jpg": "jpeg", ".jpeg": "jpeg", ".jfif": "jpeg", ".png": "png", ".webp": "webp", ".gif": "gif",
-         ".avif": "avif", ".bmp": "bmp"}  # fmt: skip
+TYPES = {
+    ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".jfif": "image/jpeg", ".png": "image/png",
+    ".webp": "image/webp", ".gif": "image/gif", ".avif": "image/avif", ".bmp": "image/bmp",
+    ".wav": "audio/wav", ".wave": "audio/wav",
+}  # fmt: skip
+BYTES = "application/octet-stream"
 REPORT = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
 MOST_JSON = 10_000  # bytes
 THREADS = 8  # that answer
@@ -49,7 +53,7 @@ def application(service: Service) -> Starlette:
     routes += [Route(path, getattr(asked, name), methods=[method]) for method, path, name in ROUTES]
     handlers = {
         RefusedError: lambda _, error: answer(error),
-        TinytrainError: lambda _, error: answer(refused(error)),
+        TinytrainError: lambda _, error: answer(refused(error, service.project.kind)),
         HTTPException: lambda _, error: answer(_of_http(error)),
         Exception: lambda _, error: answer(RefusedError(500, "internal", "something is wrong in the server")),
     }
@@ -73,6 +77,7 @@ ROUTES = [
     ("DELETE", "/api/learn", "cancel"),
     ("POST", "/api/predict", "predict"),
     ("GET", "/api/seen/{id}", "seen"),
+    ("GET", "/api/seen/{id}/thumb", "small_seen"),
     ("POST", "/api/correct", "correct"),
     ("POST", "/api/correct/undo", "undo_correction"),
     ("POST", "/api/keep", "keep"),
@@ -129,8 +134,7 @@ class Asked:
     async def image(self, request) -> Response:
         found = await run_in_threadpool(self.project.find, request.path_params["id"])
         data = await run_in_threadpool(found.path.read_bytes)
-        kind = TYPES.get(found.path.suffix.lower())
-        return Response(data, media_type=f"image/{kind}" if kind else "application/octet-stream")
+        return Response(data, media_type=TYPES.get(found.path.suffix.lower(), BYTES))
 
     async def small_image(self, request) -> Response:
         data = await run_in_threadpool(lambda: as_jpeg(self.project.small(request.path_params["id"])))
@@ -163,7 +167,12 @@ class Asked:
 
     async def seen(self, request) -> Response:
         data = self.live.history.find(request.path_params["id"]).data
-        return Response(data, media_type="image/jpeg" if data[:2] == b"\xff\xd8" else None)
+        return Response(data, media_type=TYPES.get(self.project.kind.suffix(data), BYTES))
+
+    async def small_seen(self, request) -> Response:
+        data = self.live.history.find(request.path_params["id"]).data
+        small = await run_in_threadpool(lambda: as_jpeg(self.project.small_of(data)))
+        return Response(small, media_type="image/jpeg")
 
     async def correct(self, request) -> Response:
         given = await _json(request, "id", "class")
@@ -223,7 +232,7 @@ class Asked:
             return StreamingResponse(pieces, headers=headers, media_type="application/zip")
         make = (take.firmware, self.service.settings) if what == "c" else (take.exported, what)
         data = await run_in_threadpool(make[0], project, make[1])
-        return Response(data, headers=headers, media_type="application/octet-stream")
+        return Response(data, headers=headers, media_type=BYTES)
 
     async def metrics(self, request) -> Response:
         text = await run_in_threadpool(self.service.metrics)

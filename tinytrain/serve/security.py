@@ -18,6 +18,7 @@ from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, urlsplit
 
 from tinytrain.base.errors import StorageError, TinytrainError, visible
+from tinytrain.episode.kind import Kind
 
 MOST_BODY = 25 * 10**6  # bytes of an upload
 RATE, BURST, CLIENTS = 100.0, 2000.0, 1000  # requests a second and at once, of each of so many addresses
@@ -63,10 +64,10 @@ STATUS = {
 }
 
 
-def refused(error: TinytrainError) -> RefusedError:
-    """An error of the package as an answer."""
+def refused(error: TinytrainError, kind: Kind) -> RefusedError:
+    """An error of the package as an answer, in the words for what the page has."""
     usual = 503 if isinstance(error, StorageError) else 400
-    return RefusedError(STATUS.get(error.code, usual), error.code, visible(error.message))
+    return RefusedError(STATUS.get(error.code, usual), error.code, visible(kind.words(error.message)))
 
 
 @dataclass

@@ -9,6 +9,7 @@ from tinytrain import __version__
 from tinytrain.backbones.load import open_backbone, remember_backbone
 from tinytrain.base.errors import InputError, TinytrainError
 from tinytrain.base.events import Event, Note
+from tinytrain.episode.kinds import IMAGES, KINDS
 from tinytrain.serve import take
 from tinytrain.serve.camera import DEVICE, MJPEG, Camera, of_device, source_at
 from tinytrain.serve.hub import Hub
@@ -25,10 +26,18 @@ EVERY, SLICE = 1.0, 0.2  # seconds between two looks at the camera, and at what 
 
 
 class Service:
-    """The state that all browsers share; `hub` tells them what happens."""
+    """The state that all browsers share; `hub` tells them what happens.
+
+    `camera` is the one that was asked for, `usual` the one that is used otherwise, if the project has images.
+    """
 
     def __init__(
-        self, project: Project, settings: Settings, camera: str | None = None, others: Sequence[Reader] = ()
+        self,
+        project: Project,
+        settings: Settings,
+        camera: str | None = None,
+        others: Sequence[Reader] = (),
+        usual: str | None = None,
     ):
         self.project, self.settings, self.hub = project, settings, Hub()
         self.counts, self._over = Counts(), threading.Event()
@@ -38,8 +47,15 @@ class Service:
         if settings.one_backbone is not None:
             network = open_backbone(settings.one_backbone)
             remember_backbone(settings.one_backbone, network)  # commands find it, too
+        if camera is not None and project.known_kind is None:
+            project.expect(IMAGES)
         self.live = Live(project, self.hub.tell, network, self._readers)
-        self._given = camera
+        if (kind := project.kind) is not IMAGES:
+            if camera is not None:
+                text = f"the page has {kind.plural}, and a camera gives images; leave --camera out"
+                raise InputError("camera-failed", text)
+            usual = None
+        self._given, camera = camera, camera or usual
         self.camera = Camera(camera, lambda facts: self.hub.tell("camera", facts))
         self.work = Work(project, self.live, self.hub.tell, settings)
         self.work.look, self.work.learnt = self._look, self.refreshed
@@ -70,6 +86,7 @@ class Service:
         return {
             "project": self.project.name,
             "version": __version__,
+            **self._input(),
             "classes": self.classes(),
             "undo": self.project.undo_text,
             "check": self.work.check,
@@ -78,6 +95,13 @@ class Service:
             "camera": self.camera.facts(),
             "take": take.lines(self.project, self.settings),
         }
+
+    def _input(self) -> dict:
+        """What the project has, how names of such files end, and how long a clip is, in seconds."""
+        known, kind = self.project.known_kind, self.project.kind
+        suffixes = [suffix for one in ([known] if known else KINDS.values()) for suffix in one.suffixes]
+        clip = self.settings.clip_seconds() if kind is KINDS["sound"] else None
+        return {"kind": kind.name, "accept": suffixes, "clip": clip}
 
     def classes(self) -> list[dict]:
         found = self.project.classes().items()
@@ -89,7 +113,7 @@ class Service:
     def changed(self) -> dict:
         """The images are other ones: tell so, and check them; what "classes" says."""
         self._stamp = self.project.images_stamp()
-        facts = {"classes": self.classes(), "undo": self.project.undo_text}
+        facts = {"classes": self.classes(), "undo": self.project.undo_text, **self._input()}
         self.hub.tell("classes", facts)
         self.work.changed()
         return facts
@@ -120,10 +144,14 @@ class Service:
         """What learning will take."""
         from tinytrain.serve.outlook import expected
 
-        return expected(self.project, self.settings, self.settings.budget(), self.work.seconds_of_mac)
+        return expected(
+            self.project, self.settings, self.settings.budget(), self.work.network, self.work.seconds_of_mac
+        )
 
     def use_camera(self, source: str, address: str | None) -> dict:
         """Another camera: of folders only the one that the server was started with."""
+        if source != "none" and (kind := self.project.kind) is not IMAGES:
+            raise InputError("camera-failed", f"the page has {kind.plural}, and a camera gives images")
         given = self._given if self._given and source_at(self._given) == source else None
         if source == DEVICE:
             given = given or of_device()

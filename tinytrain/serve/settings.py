@@ -1,9 +1,12 @@
 """How a project is served: what the options of the command say of learning."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 
-from tinytrain.backbones.catalogue import AUTO
+from tinytrain.backbones.catalogue import AUTO, ENCODERS, is_here
+from tinytrain.backbones.load import open_backbone
 from tinytrain.base.units import parse_fraction
+from tinytrain.episode.kinds import KINDS
 from tinytrain.serve.project import Project
 
 
@@ -19,6 +22,11 @@ class Settings:
     def one_backbone(self) -> str | None:
         """The network that checks images; of "auto" the usual one."""
         return None if self.backbone == AUTO else self.backbone
+
+    def clip_seconds(self) -> float | None:
+        """How long a clip is that an encoder hears, by the longest that is here; None without one."""
+        given = (self.one_backbone,) if self.one_backbone else tuple(filter(is_here, ENCODERS["sound"]))
+        return max(map(_heard_seconds, given), default=None)
 
     def budget(self, memory: str | int | None = None, macs: str | float | None = None):
         """The Budget of what was asked for. Raises UsageError and InputError."""
@@ -38,3 +46,8 @@ class Settings:
         """Those of a command that takes `backbone` and has the same memory."""
         network = () if backbone is None else ("--backbone", backbone)
         return (*network, *(() if self.memory is None else ("--budget", str(self.memory))))
+
+
+@cache
+def _heard_seconds(name: str) -> float:
+    return KINDS["sound"].seconds(open_backbone(name).input)

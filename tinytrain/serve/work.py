@@ -11,6 +11,8 @@ from tinytrain.base.events import Cancellable, Event, Progress
 from tinytrain.base.files import write_bytes
 from tinytrain.base.progress import told, told_compiling
 from tinytrain.kernels.compile_cache.watch import WATCH
+from tinytrain.network.committee import Committee
+from tinytrain.network.network import Network
 from tinytrain.serve.live import Live
 from tinytrain.serve.project import Project
 from tinytrain.serve.settings import Settings
@@ -34,7 +36,8 @@ class Work:
         self.learn: dict = {"state": "idle", "progress": None}
         self.look: Callable[[], object] = lambda: None
         self.learnt: Callable[[], object] = lambda: None
-        self.seconds_of_mac: float | None = None  # as it was measured last
+        self.network: Network | Committee | None = None  # that of the last check
+        self.seconds_of_mac: float | None = None  # as it was measured then
         self._due: float | None = None  # when images are to be checked
         self._asked: dict | None = None  # how to learn
         self._over, self._doing, self._told = False, IDLE, 0.0
@@ -152,7 +155,9 @@ class Work:
         self._say_check(self._with_last("running"))
         try:
             with WATCH.told(told_compiling(self._events)):
-                found, self.seconds_of_mac = outlook(self.project, self._settings, self._device())
+                found, self.network, self.seconds_of_mac = outlook(
+                    self.project, self._settings, self._device()
+                )
         except CancelledError:
             self._say_check(self._with_last("waiting"))
         except TinytrainError as error:

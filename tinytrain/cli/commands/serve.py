@@ -99,8 +99,8 @@ def run(arguments) -> int:
         door = Door(port, token, names, arguments.https)
         addresses = ("127.0.0.1", running.own_address())
         pair = certificate(addresses, names) if arguments.https else None
-        camera, others = arguments.camera or of_board(), readers_of(arguments, lambda: service.class_names)
-        service = Service(Project(arguments.project), settings, camera, others)
+        others = readers_of(arguments, lambda: service.class_names)
+        service = Service(Project(arguments.project), settings, arguments.camera, others, of_board())
         server = running.server(service, door, pair)
         link = running.link(arguments.host, port, door)
         whole = arguments.token_file is None or sys.stdout.isatty()

@@ -1,0 +1,116 @@
+"""A page whose items are clips of sound or recordings of motion: from nothing to a corrected answer."""
+
+import io
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from cases import each
+from PIL import Image
+from serving import serving
+from toyfiles import write_images
+from toynets import toy
+from watching import CLASSES
+from waves import clip, wav
+
+from tinytrain.base.errors import InputError
+from tinytrain.episode.kinds import IMAGES, KINDS
+from tinytrain.episode.logmel import HTK, LogMel
+from tinytrain.network.file import save_network
+from tinytrain.network.input_spec import InputSpec
+from tinytrain.serve.project import Project
+
+SETTINGS = LogMel(16_000, 512, 400, 320, 125.0, 7500.0, 1.0, HTK, False, 0.001, 0.0, 1.0, -6.9, 4.0)
+SPEC = InputSpec((32, 16, 1), "uint8", 127.5, 0.02, rotated=True, kind="sound", parameters=asdict(SETTINGS))
+
+
+def shake(label, number):
+    """A recording of motion of a class, as a CSV file."""
+    rng, times = np.random.default_rng([label, number]), np.arange(96) / 50
+    waves = np.sin(2 * np.pi * (1 + 3 * label) * times[:, None] + np.arange(3)) * (1, 1 + label, 0.5)
+    rows = np.column_stack([times, waves + rng.normal(0, 0.1, waves.shape)])
+    return ("time,x,y,z\n" + "\n".join(",".join(f"{x:.4f}" for x in row) for row in rows)).encode()
+
+
+FILES = {"sound": lambda label, number: wav(clip(label, number)), "motion": shake}
+
+
+@pytest.fixture(scope="module", params=FILES)
+def taught(request, tmp_path_factory):
+    """A server that has learnt items of another kind, all of them sent by HTTP to a new project."""
+    root = tmp_path_factory.mktemp(request.param)
+    save_network(toy([("conv", 8, 3, 2, True, 0, False)], spec=SPEC), root / "net.safetensors")
+    backbone = root / "net.safetensors" if request.param == "sound" else None
+    with serving(root / "p", backbone) as browser:
+        browser.kind, browser.file = KINDS[request.param], FILES[request.param]
+        for label, name in enumerate(CLASSES):
+            browser.post("/api/classes", {"name": name})
+            for number in range(5):
+                browser.post(f"/api/classes/{name}/images", browser.file(label, number))
+        with browser.events() as following:
+            assert browser.ask("POST", "/api/learn")[0] == 202
+            browser.learnt = following("learned")[1]
+        yield browser
+
+
+def test_they_are_collected_checked_learnt_recognised_and_corrected(taught):
+    assert taught.learnt["state"] == "done", taught.learnt
+    status = taught.status()
+    assert status["kind"] == taught.kind.name and status["accept"] == list(taught.kind.suffixes)
+    assert {row["name"]: row["count"] for row in status["classes"]} == dict.fromkeys(CLASSES, 5)
+    with taught.events() as following:
+        check = following.status["check"]
+        if check["state"] != "ready":
+            check = following("check", lambda facts: facts["state"] in ("ready", "none"))[1]
+    assert [of["images"] for of in check["result"]["by_class"]] == [5, 5, 5]
+    assert taught.get("/api/learn")["bytes"] > 1000
+    new = taught.file(1, 30)
+    seen = taught.post("/api/predict", new)
+    assert seen["scores"].keys() == {*CLASSES}
+    taught.post("/api/correct", {"id": seen["id"], "class": "wasp", "new": True})
+    assert taught.post("/api/predict", new)["best_guess"] == "wasp"
+    kept = taught.service.project.classes()["wasp"]
+    assert [image.path.suffix for image in kept] == [taught.kind.suffix(new)]
+    assert taught.get(f"/api/images/{kept[0].id}") == taught.get(f"/api/seen/{seen['id']}") == new
+    taught.post("/api/correct/undo")
+    assert not taught.service.project.classes()["wasp"]
+
+
+def test_what_they_look_like_is_shown_and_a_clip_can_be_heard(taught):
+    seen = taught.post("/api/predict", taught.file(0, 31))
+    number = taught.service.project.classes()["bee"][0].id
+    for path in (f"/api/images/{number}", f"/api/seen/{seen['id']}"):
+        status, picture, headers = taught.ask("GET", f"{path}/thumb")
+        assert (status, headers["content-type"]) == (200, "image/jpeg")
+        assert np.ptp(np.asarray(Image.open(io.BytesIO(picture)))) > 100, "something is to be seen"
+        kind = {"sound": "audio/wav", "motion": "application/octet-stream"}[taught.kind.name]
+        assert taught.ask("GET", path)[2]["content-type"] == kind
+
+
+def test_what_is_none_of_them_is_refused_in_their_words(taught):
+    for data in (b"hello there", (b"\xff\xd8\xff" + bytes(90))):
+        status, facts, _ = taught.ask("POST", "/api/classes/bee/images", data)
+        assert (status, facts["code"]) == (415, "image-unreadable")
+        assert f"the {taught.kind.noun}" in facts["text"] and "image" not in facts["text"]
+    status, facts, _ = taught.ask("POST", "/api/camera", {"source": "mjpeg", "address": "http://x/"})
+    assert (status, facts["code"]) == (503, "camera-failed") and taught.kind.plural in facts["text"]
+
+
+def test_the_page_is_told_how_long_a_clip_is(taught):
+    seconds = {"sound": SETTINGS.samples(32) / 16_000, "motion": None}[taught.kind.name]
+    assert taught.status()["clip"] == seconds
+
+
+@each("name", ["image", *FILES])
+def test_the_first_file_of_a_new_project_says_what_it_has(name, tmp_path):
+    write_images(tmp_path / "photos", ("ant",), count=1)
+    photo = next((tmp_path / "photos" / "ant").iterdir()).read_bytes()
+    files = {"image": photo} | {kind: make(0, 0) for kind, make in FILES.items()}
+    project = Project(tmp_path / name)
+    assert project.known_kind is None and project.kind is IMAGES
+    project.add_class("ant")
+    assert project.add("ant", files[name])["kept"] and project.kind.name == name
+    for other in files.keys() - {name}:
+        with pytest.raises(InputError):
+            project.add("ant", files[other])
+    assert Project(tmp_path / name).kind.name == name
