@@ -1,7 +1,7 @@
 """Pictures and cameras on the page of `tinytrain serve`: what is recorded, chosen, moved and refused."""
 
 import pytest
-from servedpage import ELSEWHERE, a_file, collected, empty, learnt, until
+from servedpage import AT, ELSEWHERE, a_file, collected, empty, learnt, until
 
 
 def test_a_short_press_takes_one_picture(opened):
@@ -124,3 +124,24 @@ def test_the_camera_is_off_where_nothing_is_seen(opened):
     page.locator("#video").wait_for()
     page.get_by_role("link", name="Take away").first.click()
     until(page, lambda: page.evaluate("document.getElementById('video').srcObject === null"))
+
+
+def test_a_project_of_sounds_speaks_of_examples_and_records_no_pictures(opened):
+    sounds = {"kind": "sound", "accept": ".wav,.wave", "clip": 0.5}
+    page, told = opened(learnt() | sounds, "live")
+    page.get_by_label("Try an example").wait_for()
+    assert not page.locator("#camera").is_visible() and page.locator("#hear").is_visible()
+    page.locator("#history button").first.click()
+    assert page.locator("#picture-image").get_attribute("src").endswith("/thumb")
+    assert page.locator("#picture-sound").get_attribute("src").startswith("/api/seen/")
+    page.keyboard.press("Escape")
+    for view in ("collect", "enough", "learn", "take"):
+        page.goto(f"{AT}/#{view}")
+        assert "picture" not in page.locator(f"#{view}").inner_text().lower(), view
+    page.goto(f"{AT}/#collect")
+    assert page.get_by_label("Add files to cup").get_attribute("accept") == ".wav,.wave"
+    page.get_by_role("button", name="Record a clip of cup").wait_for()
+    told.status = learnt() | sounds | {"kind": "motion", "clip": None}
+    page.reload()
+    page.get_by_label("Add files to cup").wait_for(state="attached")
+    assert not page.get_by_role("button", name="Record").count() and not told.refused

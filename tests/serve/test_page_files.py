@@ -12,7 +12,7 @@ TEXT = {name: (PAGE / name).read_text(encoding="utf-8") for name in NAMES}
 WORDS = json.loads(TEXT["words.js"].partition("WORDS =")[2].rstrip("; \n"))
 BYTES = 80_000
 # Keys that the page puts together from what the server says.
-MADE = r"(camera|stage|kept|error|take)\.[\w -]+(\.why)?|(files|photo)\.name|near copy"
+MADE = r"(camera|stage|kept|error|take)\.[\w -]+(\.why)?|(files|photo)\.name|near copy|instead|.+\.no image"
 
 
 def test_the_page_is_small():

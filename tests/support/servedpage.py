@@ -111,6 +111,9 @@ def empty() -> dict:
     return {
         "project": "my-things",
         "version": tinytrain.__version__,
+        "kind": "image",
+        "accept": "image/*",
+        "clip": None,
         "classes": [],
         "undo": None,
         "check": {"state": "none"},

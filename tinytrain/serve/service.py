@@ -97,11 +97,12 @@ class Service:
         }
 
     def _input(self) -> dict:
-        """What the project has, how names of such files end, and how long a clip is, in seconds."""
+        """What the project has, which files a page offers for it, and how long a clip is, in seconds."""
         known, kind = self.project.known_kind, self.project.kind
-        suffixes = [suffix for one in ([known] if known else KINDS.values()) for suffix in one.suffixes]
+        kinds = [known] if known else KINDS.values()
+        files = [",".join(["image/*"] if one is IMAGES else one.suffixes) for one in kinds]
         clip = self.settings.clip_seconds() if kind is KINDS["sound"] else None
-        return {"kind": kind.name, "accept": suffixes, "clip": clip}
+        return {"kind": kind.name, "accept": ",".join(files), "clip": clip}
 
     def classes(self) -> list[dict]:
         found = self.project.classes().items()

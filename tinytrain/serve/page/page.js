@@ -7,9 +7,9 @@ const VIEWS = ["collect", "enough", "learn", "live", "take"]
 const FEW_THUMBS = 12, HISTORY = 50, AT_ONCE = 5, SIDE = 640 // the longest side of a frame that is sent, in pixels
 const RECORD_EVERY = 200, PREDICT_EVERY = 80, TOAST = 9000 // milliseconds
 const TAKES = ["delta", "onnx", "tflite", "c", "images"]
-const PICTURE = /\.(jpe?g|png|webp|avif|gif|tiff?|bmp|hei[cf])$/i
+const ITEM = /\.(jpe?g|png|webp|avif|gif|tiff?|bmp|hei[cf]|wave?|csv|tsv|npy)$/i
 
-let state = { project: "", classes: [], undo: null, check: { state: "none" }, learn: { state: "idle" }, delta: null,
+let state = { project: "", kind: "image", accept: "", clip: null, classes: [], undo: null, check: { state: "none" }, learn: { state: "idle" }, delta: null,
   trial: false, live: { history: [], drift: null }, camera: { source: "none", state: "off" }, take: [] }
 let language = "en", view = "collect", losses = [], estimate = null, verdict = null, paused = false
 const expanded = new Set(), phone = matchMedia("(pointer: coarse)").matches
@@ -17,9 +17,10 @@ const expanded = new Set(), phone = matchMedia("(pointer: coarse)").matches
 // Words
 
 function t(key, values = {}) {
-  const words = WORDS[language]
+  const words = WORDS[language], other = state.kind !== "image"
   const plural = "n" in values && `${key}.${new Intl.PluralRules(language).select(values.n)}`
-  const text = words[plural] ?? words[key] ?? words[`${key}.other`] ?? key
+  let text = words[other && `${key}.no image`] ?? words[plural] ?? words[key] ?? words[`${key}.other`] ?? key
+  if (other) for (const pair of words.instead.split("|")) text = text.replaceAll(...pair.split("="))
   return text.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "")
 }
 const has = key => key in WORDS[language]
@@ -104,6 +105,7 @@ function say(text, undo = null, bad = false) {
   const timer = setInterval(() => { if (!toast.matches(":hover, :focus-within")) close(clearInterval(timer)) }, TOAST)
 }
 
+const put = (id, text) => { if ($(id).textContent !== text) $(id).textContent = text }
 const sleep = time => new Promise(done => setTimeout(done, time))
 
 // The server
@@ -139,9 +141,16 @@ let silence = null
 function connection(key) {
   silence = clearTimeout(silence)
   $("connection").hidden = !key
-  $("connection").textContent = key ? t(key) : ""
+  put("connection", key ? t(key) : "")
 }
 const expired = () => { stream?.close(); connection("connection.expired") }
+
+// The first file of a project says what it has: then all is made again, in other words.
+function take(facts) {
+  const { kind } = state
+  Object.assign(state, facts)
+  if (state.kind !== kind) speak(language)
+}
 
 let stream = null
 function listen() {
@@ -156,11 +165,11 @@ function listen() {
     }
   }
   on("status", facts => {
-    Object.assign(state, facts)
+    take(facts)
     state.live.history.reverse()
     follow()
   })
-  on("classes", facts => { Object.assign(state, facts); estimate = null })
+  on("classes", facts => { take(facts); estimate = null })
   on("check", facts => { state.check = facts })
   on("progress", facts => {
     if (facts.state) losses = []
@@ -197,7 +206,7 @@ function remembered(history, found) {
 const secure = () => Boolean(navigator.mediaDevices?.getUserMedia)
 const REFUSED = { NotAllowedError: "camera.denied", NotFoundError: "camera.missing", NotReadableError: "camera.busy" }
 let picked = null, source = null, tracks = null, trouble = null, wished = false, lost = false, turning = false
-const inUse = () => view === "collect" || view === "live"
+const inUse = () => state.kind === "image" && (view === "collect" || view === "live")
 const isOn = () => source === "browser" ? Boolean(tracks) : source !== "none" && state.camera.state === "ok"
 const looking = () => view === "live" && isOn() && !document.hidden && state.delta && !paused
 
@@ -277,7 +286,7 @@ function renderCamera() {
   const key = now === "browser" ? trouble ?? "camera.off" : now === "none" ? (secure() ? "camera.off" : "camera.insecure")
     : words[state.camera.state] ?? "camera.off"
   const text = t(key) + (now !== "browser" && key === "camera.lost" && state.camera.text ? ` (${state.camera.text})` : "")
-  if ($("camera-text").textContent !== text) $("camera-text").textContent = text
+  put("camera-text", text)
   $("camera-on").hidden = !secure() || !["browser", "none"].includes(now)
 }
 
@@ -309,7 +318,7 @@ async function record(name, button) {
       sent.add(one)
     }
     $("rolling").hidden = false
-    $("rolling").textContent = t("recording", { n: mine.n })
+    put("rolling", t("recording", { n: mine.n }))
     await sleep(RECORD_EVERY)
   } while (taking === mine)
   button.classList.remove("on")
@@ -320,15 +329,50 @@ async function record(name, button) {
   say(t("added", { n: mine.n, name }) + near, mine.n ? undo : null)
 }
 
+// A clip from the microphone, as long as the network hears, as a WAV file; without what browsers do to voices.
+async function clip() {
+  const left = { echoCancellation: false, noiseSuppression: false, autoGainControl: false }
+  const heard = await navigator.mediaDevices.getUserMedia({ audio: left }), context = new AudioContext()
+  const rate = context.sampleRate, samples = new Int16Array(Math.ceil(state.clip * rate)), bytes = 2 * samples.length
+  const node = context.createScriptProcessor(4096, 1, 1)
+  await new Promise((done, failed) => {
+    let at = 0
+    node.onaudioprocess = ({ inputBuffer }) => {
+      for (const x of inputBuffer.getChannelData(0)) samples[at++] = 32767 * Math.max(-1, Math.min(1, x))
+      if (at >= samples.length) done()
+    }
+    heard.getTracks()[0].onended = failed
+    context.createMediaStreamSource(heard).connect(node).connect(context.destination)
+  }).finally(() => { heard.getTracks()[0].stop(); context.close() })
+  // RIFF, WAVE, fmt: whole numbers, one channel, 16 bits; data
+  const head = [0x46464952, 36 + bytes, 0x45564157, 0x20746d66, 16, 0x10001, rate, 2 * rate, 0x100002, 0x61746164, bytes]
+  return new File([new Uint32Array(head), samples], "clip.wav", { type: "audio/wav" })
+}
+
+// Gives `send` a clip; one at a time.
+async function hear(button, send) {
+  if (taking) return
+  taking = button
+  button.classList.add("on")
+  const found = await clip().catch(() => { say(t("clip.denied"), null, true) })
+  button.classList.remove("on")
+  taking = null
+  if (found) send(found)
+}
+
 function recorder(name) {
+  if (state.kind !== "image") {
+    const button = h("button", { class: "record", "aria-label": t("clip.name", { name }), onclick: () => hear(button, file => upload(name, [file])) }, t("clip"))
+    return state.clip ? button : null
+  }
   const button = h("button", { class: "record", "aria-label": t("record.name", { name }) }, t("record"))
   const start = event => { event.preventDefault(); button.focus(); if (!taking) record(name, button) }
   const stop = () => { taking = null }
-  button.addEventListener("pointerdown", event => { if (event.button === 0) { button.setPointerCapture(event.pointerId); start(event) } })
+  button.onpointerdown = event => { if (event.button === 0) { button.setPointerCapture(event.pointerId); start(event) } }
   for (const end of ["pointerup", "pointercancel", "lostpointercapture", "blur"]) button.addEventListener(end, stop)
-  button.addEventListener("contextmenu", event => event.preventDefault())
-  button.addEventListener("keydown", event => { if ([" ", "Enter"].includes(event.key) && !event.repeat) start(event) })
-  button.addEventListener("keyup", stop)
+  button.oncontextmenu = event => event.preventDefault()
+  button.onkeydown = event => { if ([" ", "Enter"].includes(event.key) && !event.repeat) start(event) }
+  button.onkeyup = stop
   return button
 }
 
@@ -338,9 +382,8 @@ async function upload(name, files) {
   let done = 0, added = 0
   const one = async () => {
     for (let file; (file = rest.shift());) {
-      const kind = file.type || `image/${file.name.split(".").pop().toLowerCase()}`
       try {
-        const found = await json("POST", `${at(name)}/images`, file, kind)
+        const found = await json("POST", `${at(name)}/images`, file)
         if (found.kept) added += 1
         else refused.push(`${file.name} (${has(found.why) ? t(found.why) : found.why})`)
       } catch (error) {
@@ -365,7 +408,7 @@ async function dropped(items) {
   const walk = async (entry, folder) => {
     if (entry.isFile) {
       const file = await new Promise((done, failed) => entry.file(done, failed))
-      if (!folder || PICTURE.test(file.name)) found.set(folder, [...(found.get(folder) ?? []), file])
+      if (!folder || ITEM.test(file.name)) found.set(folder, [...(found.get(folder) ?? []), file])
     } else {
       const reader = entry.createReader()
       for (let part; (part = await new Promise((done, failed) => reader.readEntries(done, failed))).length;) {
@@ -411,21 +454,21 @@ function fileButton(key, name, attributes) {
 
 function card(name) {
   const title = h("input", { value: name, dir: "auto", maxlength: 80, "aria-label": t("class.name"), autocomplete: "off" })
-  title.addEventListener("change", async () => {
+  title.onchange = async () => {
     const wanted = title.value.trim()
     if (!wanted || wanted === name) title.value = name
     else if (taken(wanted) || !await attempt("PATCH", at(name), { name: wanted })) title.value = name
-  })
-  title.addEventListener("keydown", event => {
+  }
+  title.onkeydown = event => {
     if (event.key === "Escape") title.value = name
     if (["Enter", "Escape"].includes(event.key)) title.blur()
-  })
+  }
   const end = async () => { if (await act("DELETE", at(name), null, t("deleted", { name }), undo)) $("new").elements.name.focus() }
   return h("li", { class: "card" },
     h("div", { class: "card-head" }, h("h2", { class: "unseen" }, named(name)), title,
       h("span", { class: "count" }), h("button", { class: "icon", "aria-label": t("class.delete", { name }), onclick: end }, "✕")),
-    h("div", { class: "buttons" }, recorder(name), fileButton("files", name, { accept: "image/*", multiple: true }),
-      phone ? fileButton("photo", name, { accept: "image/*", capture: "environment" }) : null),
+    h("div", { class: "buttons" }, recorder(name), fileButton("files", name, { accept: state.accept, multiple: true }),
+      phone && inUse() ? fileButton("photo", name, { accept: "image/*", capture: "environment" }) : null),
     h("p", { class: "words" }),
     h("ul", { class: "thumbs", "aria-label": t("class.pictures", { name }) }),
     h("button", { class: "more", hidden: true, onclick: () => { expanded.has(name) ? expanded.delete(name) : expanded.add(name); later() } }))
@@ -464,8 +507,8 @@ function walk(event) {
 }
 
 function renderCollect() {
-  const { classes } = state, taught = classes.filter(row => row.count).length
-  $("collect-empty").textContent = !classes.length ? t("collect.empty") : classes.length === 1 ? t("collect.single") : taught < 2 ? t("collect.few") : ""
+  const { classes } = state, taught = filled()
+  put("collect-empty", !classes.length ? t("collect.empty") : classes.length === 1 ? t("collect.single") : taught < 2 ? t("collect.few") : "")
   $("undo").hidden = !state.undo
   $("undo").title = state.undo ?? ""
   $("else").parentElement.hidden = !classes.length || classes.some(row => row.name === t("class.else.name"))
@@ -480,9 +523,12 @@ function open({ id, name, live = false }) {
     if (live) correct(id, chosen, isNew)
     else move(id, chosen)
   }
-  $("picture-title").textContent = live ? name ?? t("live.none") : t("picture.of", { name })
-  $("picture-image").src = `/api/${live ? "seen" : "images"}/${id}`
-  $("picture-asks").textContent = live ? t("live.that") : others.length ? t("picture.move") : ""
+  put("picture-title", live ? name ?? t("live.none") : t("picture.of", { name }))
+  const path = `/api/${live ? "seen" : "images"}/${id}`, heard = state.kind === "sound"
+  $("picture-image").src = state.kind === "image" ? path : `${path}/thumb`
+  $("picture-sound").hidden = !heard
+  $("picture-sound").src = heard ? path : ""
+  put("picture-asks", live ? t("live.that") : others.length ? t("picture.move") : "")
   $("picture-classes").replaceChildren(chips(others, choose, live))
   $("picture-delete").hidden = live
   $("picture-delete").onclick = () => { dialog.close(); remove(id) }
@@ -497,13 +543,13 @@ function chips(names, chosen, withNew) {
   const box = h("div", { class: "chips" }, ...names.map(name => h("button", { onclick: () => chosen(name, false) }, named(name))))
   const name = h("input", { required: true, maxlength: 80, "aria-label": t("live.new.name"), placeholder: t("live.new.name"), autocomplete: "off" })
   const form = h("form", { hidden: true }, name, h("button", { class: "main" }, t("live.new.learn")))
-  form.addEventListener("submit", event => {
+  form.onsubmit = event => {
     event.preventDefault()
     chosen(name.value.trim(), !names.includes(name.value.trim()))
     form.hidden = true
     name.value = ""
     more.focus()
-  })
+  }
   const more = h("button", { "aria-expanded": "false", onclick: () => { form.hidden = !form.hidden; held = verdict?.id; if (!form.hidden) name.focus() } }, t("live.new"))
   if (withNew) box.append(more, form)
   return box
@@ -516,6 +562,7 @@ function renderEnough() {
   const counts = classes.map(row => [row.name, row.count])
   show(box, [check, counts], () => {
     const result = check.result
+    if (!result && check.text && filled() > 1) return [p(check.text, "hint", "en")]
     if (!result) return [p(t(check.state === "none" || !classes.length ? "learn.empty" : "enough.running"), "hint")]
     const { accuracy, low, high } = result.estimate, rows = advice(result)
     const estimated = accuracy == null ? [p(t("enough.unknown"), "figure")] : [
@@ -552,6 +599,7 @@ function taken(name) {
   if (found) say(t("class.taken", { name }), null, true)
   return found
 }
+const filled = () => state.classes.filter(row => row.count).length
 const findCard = name => [...$("classes").children].find(e => e.dataset.key === name)
 
 function suspect({ id, given, looks_like: other, reason }) {
@@ -571,23 +619,23 @@ function track(fraction, low, high) {
 // Learn
 
 async function renderLearn() {
-  const { learn, classes, delta } = state, ready = classes.filter(row => row.count).length >= 2, running = learn.state === "running"
+  const { learn, classes, delta } = state, ready = filled() >= 2, running = learn.state === "running"
   $("learning").hidden = !running
   $("start").hidden = running
   $("start").disabled = !ready
-  $("start").textContent = t(delta ? "learn.again" : "learn.start")
+  put("start", t(delta ? "learn.again" : "learn.start"))
   $("start").classList.toggle("main", !delta)
-  $("learn-before").textContent = running ? "" : !ready ? t("learn.empty") : !estimate ? t("learn.estimate")
-    : estimate.failed ? "" : t("learn.before", { time: duration(estimate.seconds), bytes: size(estimate.bytes) }) + (delta ? "" : ` ${t("learn.first")}`)
+  put("learn-before", running ? "" : !ready ? t("learn.empty") : !estimate ? t("learn.estimate")
+    : estimate.failed ? "" : t("learn.before", { time: duration(estimate.seconds), bytes: size(estimate.bytes) }) + (delta ? "" : ` ${t("learn.first")}`))
   const progress = learn.progress
   if (progress?.total) $("progress").value = Math.min(1, progress.done / progress.total)
   else $("progress").removeAttribute("value")
-  $("stage").textContent = progress && has(`stage.${progress.stage}`) ? t(`stage.${progress.stage}`) : ""
+  put("stage", progress && has(`stage.${progress.stage}`) ? t(`stage.${progress.stage}`) : "")
   drawLosses()
   show($("answer"), [learn.state, learn.answer, learn.error, running || (delta && classes.map(row => row.name))], () => answer(running))
   if (view === "learn" && ready && !running && !estimate) {
     estimate = { failed: true }
-    $("learn-before").textContent = t("learn.estimate")
+    put("learn-before", t("learn.estimate"))
     estimate = await json("GET", "/api/learn").catch(() => ({ failed: true }))
     later()
   }
@@ -599,7 +647,7 @@ function drawLosses() {
   const most = Math.max(...losses), points = losses.map((loss, k) => `${(300 * k) / (losses.length - 1)},${88 - (86 * loss) / most}`)
   $("curve").querySelector("polyline").setAttribute("points", points.join(" "))
   const short = value => number(value, { maximumSignificantDigits: 2 })
-  $("loss").textContent = t("loss", { first: short(losses[0]), last: short(losses.at(-1)) })
+  put("loss", t("loss", { first: short(losses[0]), last: short(losses.at(-1)) }))
 }
 
 function answer(running) {
@@ -665,23 +713,26 @@ function correct(id, name, isNew) {
 function renderLive() {
   const { delta, live } = state
   $("live-empty").hidden = Boolean(delta || live.text)
-  $("live-trouble").textContent = delta ? "" : live.text
+  put("live-trouble", delta ? "" : live.text)
   $("seeing").hidden = !delta
   $("drift").hidden = !live.drift || !delta
-  $("pause").textContent = t(paused ? "live.resume" : "live.pause")
+  put("pause", t(paused ? "live.resume" : "live.pause"))
   $("pause").hidden = !isOn()
+  $("hear").hidden = !state.clip
+  put("hear", t("clip"))
+  $("try").accept = state.accept
   $("readapt").disabled = state.learn.state === "running"
   if (!delta || view !== "live") return
   $("wrong").hidden = $("corrections").hidden = !verdict
   const sure = verdict && percent(verdict.confidence)
   const name = verdict ? verdict.class ?? t("live.none") : t("live.waiting")
   $("name").replaceChildren(named(name))
-  $("sure").textContent = !verdict ? "" : verdict.class == null ? t("live.closest", { name: verdict.best_guess })
-    : t(verdict.verdict === "uncertain" ? "live.unsure" : "live.sure", { percent: sure })
+  put("sure", !verdict ? "" : verdict.class == null ? t("live.closest", { name: verdict.best_guess })
+    : t(verdict.verdict === "uncertain" ? "live.unsure" : "live.sure", { percent: sure }))
   if (verdict && Date.now() - spokenAt > 2500 && $("spoken").dataset.said !== name) {
     spokenAt = Date.now()
     $("spoken").dataset.said = name
-    $("spoken").textContent = verdict.class == null ? name : `${name}, ${t("live.sure", { percent: sure })}`
+    put("spoken", verdict.class == null ? name : `${name}, ${t("live.sure", { percent: sure })}`)
   }
   sync($("bars"), delta.classes, name => h("li", { class: "bar" }, h("b", {}, named(name)), h("span", {}), track(0)), (row, name) => {
     const value = verdict?.scores[name] ?? 0
@@ -692,7 +743,7 @@ function renderLive() {
   const names = known()
   // A name that is being typed stays.
   if (!$("corrections").querySelector("form:focus-within")) show($("corrections"), names, () => [chips(names, (name, isNew) => correct(held ?? verdict?.id, name, isNew), true)])
-  sync($("history"), live.history.map(entry => entry.id), id => h("li", {}, h("button", { onclick: () => open({ id, name: live.history.find(e => e.id === id)?.class, live: true }) }, picture(`/api/seen/${id}`), h("span", {}))),
+  sync($("history"), live.history.map(entry => entry.id), id => h("li", {}, h("button", { onclick: () => open({ id, name: live.history.find(e => e.id === id)?.class, live: true }) }, picture(`/api/seen/${id}/thumb`), h("span", {}))),
     (item, id) => {
       const entry = state.live.history.find(entry => entry.id === id)
       const words = entry.corrected ? t("live.corrected", { name: entry.corrected }) : entry.class ?? t("live.none")
@@ -705,7 +756,7 @@ function renderLive() {
 
 function takeCard(what) {
   const name = t(`take.${what}`), button = h("button", { "aria-label": t("take.download.name", { name }) }, t("take.download"))
-  button.addEventListener("click", async () => {
+  button.onclick = async () => {
     button.disabled = true
     button.textContent = t("take.making")
     try {
@@ -719,7 +770,7 @@ function takeCard(what) {
     }
     button.disabled = false
     button.textContent = t("take.download")
-  })
+  }
   return h("li", { class: "card" }, h("h2", {}, name), p(t(`take.${what}.why`), "dim"), h("div", { class: "lined" }), h("div", { class: "buttons" }, button))
 }
 
@@ -767,10 +818,10 @@ function render() {
 }
 
 function renderAll() {
-  const taught = state.classes.filter(row => row.count).length
+  const taught = filled()
   const done = { collect: taught >= 2, enough: state.check.state === "ready", learn: Boolean(state.delta), live: false, take: false }
   document.title = `${t(view)} · ${state.project || "tinytrain"}`
-  $("project").textContent = state.project || "tinytrain"
+  put("project", state.project || "tinytrain")
   document.querySelectorAll("#steps a").forEach(link => {
     const key = link.hash.slice(1)
     link.parentElement.classList.toggle("done", done[key])
@@ -779,7 +830,7 @@ function renderAll() {
   })
   VIEWS.forEach(name => { $(name).hidden = name !== view })
   // The way on, or to what is missing first.
-  document.querySelectorAll("[data-next]").forEach(link => {
+  document.querySelectorAll(".onward a").forEach(link => {
     const first = view === "collect" || state.delta ? null : taught < 2 ? "collect" : view === "live" ? "learn" : null
     link.setAttribute("href", `#${first ?? link.dataset.next}`)
     link.textContent = t(first ? "first" : "next", { step: t(first ?? link.dataset.next) })
@@ -811,8 +862,8 @@ function begin() {
   const known = Object.keys(WORDS), spoken = [localStorage.getItem("language"), ...navigator.languages]
   const wanted = spoken.map(code => code?.slice(0, 2)).find(code => known.includes(code)) ?? "en"
   $("language").append(...known.map(code => h("option", { value: code, lang: code, selected: code === wanted }, WORDS[code]["language.name"])))
-  $("language").addEventListener("change", event => { localStorage.setItem("language", event.target.value); speak(event.target.value) })
-  $("new").addEventListener("submit", async event => {
+  $("language").onchange = event => { localStorage.setItem("language", event.target.value); speak(event.target.value) }
+  $("new").onsubmit = async event => {
     event.preventDefault()
     const name = event.target.elements.name.value.trim()
     if (!name || taken(name) || !await attempt("POST", "/api/classes", { name })) return
@@ -820,32 +871,39 @@ function begin() {
     hush()
     if (phone) event.target.elements.name.blur() // its keyboard goes away
     setTimeout(() => findCard(name)?.scrollIntoView({ block: "nearest" }), 100)
+  }
+  $("else").onclick = () => attempt("POST", "/api/classes", { name: t("class.else.name") })
+  VIEWS.forEach((name, k) => {
+    const next = VIEWS[k + 1]
+    $("steps").append(h("li", {}, h("a", { href: `#${name}` }, h("i", {}, k + 1), h("span", { "data-t": name }))))
+    if (next) $(name).append(h("p", { class: "onward" }, h("a", { class: "button", "data-next": next })))
   })
-  $("else").addEventListener("click", () => attempt("POST", "/api/classes", { name: t("class.else.name") }))
-  $("undo").addEventListener("click", undo)
-  $("source").addEventListener("change", event => choose(event.target.value))
-  $("address").addEventListener("submit", async event => {
+  $("undo").onclick = undo
+  $("source").onchange = event => choose(event.target.value)
+  $("address").onsubmit = async event => {
     event.preventDefault()
     if (await attempt("POST", "/api/camera", { source: "mjpeg", address: event.target.elements.address.value })) { picked = "mjpeg"; follow() }
-  })
-  $("camera-on").addEventListener("click", () => { picked = source = "browser"; turnOn() })
-  $("start").addEventListener("click", async () => { losses = []; await attempt("POST", "/api/learn") })
-  $("cancel").addEventListener("click", () => attempt("DELETE", "/api/learn"))
-  $("pause").addEventListener("click", () => { paused = !paused; later() })
-  $("try").addEventListener("change", async event => {
+  }
+  $("camera-on").onclick = () => { picked = source = "browser"; turnOn() }
+  $("start").onclick = async () => { losses = []; await attempt("POST", "/api/learn") }
+  $("cancel").onclick = () => attempt("DELETE", "/api/learn")
+  $("pause").onclick = () => { paused = !paused; later() }
+  $("try").onchange = async event => {
     const file = event.target.files[0]
     event.target.value = ""
     paused = isOn()
-    const found = await attempt("POST", "/api/predict", file)
-    if (found) saw(found)
-  })
+    tried(file)
+  }
+  const tried = async file => { const found = await attempt("POST", "/api/predict", file); if (found) saw(found) }
+  $("hear").onclick = () => hear($("hear"), tried)
   // A finger needs longer than a frame: what is corrected is what was there when it came down.
-  $("corrections").addEventListener("pointerdown", () => { held ??= verdict?.id })
-  $("readapt").addEventListener("click", async () => { if (await attempt("POST", "/api/learn")) location.hash = "learn" })
-  $("keep").addEventListener("click", () => act("POST", "/api/keep", null, t("kept")))
-  $("back").addEventListener("click", () => act("POST", "/api/back", null, t("gone.back")))
-  $("picture-close").addEventListener("click", () => $("picture").close())
-  $("picture").addEventListener("click", event => { if (event.target === $("picture")) $("picture").close() })
+  $("corrections").onpointerdown = () => { held ??= verdict?.id }
+  $("readapt").onclick = async () => { if (await attempt("POST", "/api/learn")) location.hash = "learn" }
+  $("keep").onclick = () => act("POST", "/api/keep", null, t("kept"))
+  $("back").onclick = () => act("POST", "/api/back", null, t("gone.back"))
+  $("picture").onclose = () => $("picture-sound").pause()
+  $("picture-close").onclick = () => $("picture").close()
+  $("picture").onclick = event => { if (event.target === $("picture")) $("picture").close() }
   addEventListener("dragover", event => { event.preventDefault(); document.body.classList.add("dropping") })
   addEventListener("dragleave", event => { if (!event.relatedTarget) document.body.classList.remove("dropping") })
   addEventListener("drop", drop)
