@@ -3,29 +3,16 @@
 import json
 import os
 import time
-from dataclasses import asdict
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from commandline import tt
 from toyfiles import write_images
-from toynets import toy
 from watching import CLASSES
-from waves import clip, wav, write_clips
+from waves import clip, wav, write_clips, write_encoder
 
 import tinytrain
-from tinytrain.episode.logmel import HTK, LogMel
-from tinytrain.network.file import save_network
-from tinytrain.network.input_spec import InputSpec
-
-SETTINGS = LogMel(16_000, 512, 400, 320, 125.0, 7500.0, 1.0, HTK, False, 0.001, 0.0, 1.0, -6.9, 4.0)
-SPEC = InputSpec((32, 16, 1), "uint8", 127.5, 0.02, rotated=True, kind="sound", parameters=asdict(SETTINGS))
-ROWS = (
-    ("conv", 8, 3, 2, True, 0, False),
-    ("depthwise", 8, 3, 2, True, 1, False),
-    ("pointwise", 12, 1, 1, True, 1, False),
-)
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +21,7 @@ def made(tmp_path_factory):
     root = tmp_path_factory.mktemp("sound")
     write_clips(root / "clips", range(6), CLASSES)
     write_clips(root / "more", range(20, 23), CLASSES)
-    save_network(toy(ROWS, spec=SPEC), root / "net.safetensors")
-    backbone = ("--backbone", root / "net.safetensors")
+    backbone = ("--backbone", write_encoder(root / "net.safetensors"))
     made = SimpleNamespace(root=root, backbone=backbone, delta=root / "d.safetensors")
     words = (
         "--budget",

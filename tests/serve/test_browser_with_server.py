@@ -4,9 +4,11 @@ Skipped without Playwright or Chromium.
 """
 
 import json
+import math
 import time
 import urllib.request
 
+import numpy as np
 import pytest
 
 pytest.importorskip("playwright", reason="Playwright is not installed: pip install '.[browser]'")
@@ -23,6 +25,9 @@ from servedpage import (
     serving,
     until,
 )
+from waves import HEARD, write_clips, write_encoder
+
+from tinytrain.episode.wav import parsed, samples_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -180,3 +185,26 @@ def look(eye, image) -> None:
     """The camera that writes to the folder `eye` sees this."""
     (eye / "new").write_bytes(as_jpeg(image))
     (eye / "new").rename(eye / f"{len(list(eye.iterdir()))}.jpg")
+
+
+def test_a_sound_is_recorded_by_the_microphone_recognised_and_corrected(tmp_path):
+    encoder = write_encoder(tmp_path / "net.safetensors")
+    images = tmp_path / "project" / "images"
+    write_clips(images, range(5), ("beep", "hiss"))
+    with chromium() as browser, serving(tmp_path / "project", "--backbone", str(encoder)) as at:
+        page = browser.new_context(permissions=["microphone"], locale="en-GB").new_page()
+        page.goto(f"{at}#collect")
+        page.get_by_role("button", name="Record a clip of beep").click()
+        page.get_by_text("1 example added to beep").wait_for()
+        (clip,) = [parsed(path.read_bytes()) for path in (images / "beep").iterdir() if len(path.stem) == 16]
+        assert clip.channels == 1 and len(clip.data) == 2 * math.ceil(HEARD * clip.rate)
+        assert np.ptp(samples_of(clip)) > 0.01, "the browser beeps"
+        page.goto(f"{at}#learn")
+        page.get_by_role("button", name="Learn now").click()
+        page.locator("#answer .figure").wait_for()
+        page.goto(f"{at}#live")
+        page.get_by_role("button", name="Record a clip").click()
+        page.locator("#history button").wait_for()
+        page.locator("#corrections").get_by_role("button", name="hiss").click()
+        page.get_by_text("Learnt: that is hiss").wait_for()
+        assert len(list((images / "hiss").iterdir())) == 6

@@ -1,7 +1,6 @@
 """A page whose items are clips of sound or recordings of motion: from nothing to a corrected answer."""
 
 import io
-from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -9,19 +8,12 @@ from cases import each
 from PIL import Image
 from serving import serving
 from toyfiles import write_images
-from toynets import toy
 from watching import CLASSES
-from waves import clip, wav
+from waves import HEARD, clip, wav, write_encoder
 
 from tinytrain.base.errors import InputError
 from tinytrain.episode.kinds import IMAGES, KINDS
-from tinytrain.episode.logmel import HTK, LogMel
-from tinytrain.network.file import save_network
-from tinytrain.network.input_spec import InputSpec
 from tinytrain.serve.project import Project
-
-SETTINGS = LogMel(16_000, 512, 400, 320, 125.0, 7500.0, 1.0, HTK, False, 0.001, 0.0, 1.0, -6.9, 4.0)
-SPEC = InputSpec((32, 16, 1), "uint8", 127.5, 0.02, rotated=True, kind="sound", parameters=asdict(SETTINGS))
 
 
 def shake(label, number):
@@ -39,8 +31,7 @@ FILES = {"sound": lambda label, number: wav(clip(label, number)), "motion": shak
 def taught(request, tmp_path_factory):
     """A server that has learnt items of another kind, all of them sent by HTTP to a new project."""
     root = tmp_path_factory.mktemp(request.param)
-    save_network(toy([("conv", 8, 3, 2, True, 0, False)], spec=SPEC), root / "net.safetensors")
-    backbone = root / "net.safetensors" if request.param == "sound" else None
+    backbone = write_encoder(root / "net.safetensors") if request.param == "sound" else None
     with serving(root / "p", backbone) as browser:
         browser.kind, browser.file = KINDS[request.param], FILES[request.param]
         for label, name in enumerate(CLASSES):
@@ -97,7 +88,7 @@ def test_what_is_none_of_them_is_refused_in_their_words(taught):
 
 
 def test_the_page_is_told_how_long_a_clip_is(taught):
-    seconds = {"sound": SETTINGS.samples(32) / 16_000, "motion": None}[taught.kind.name]
+    seconds = {"sound": HEARD, "motion": None}[taught.kind.name]
     assert taught.status()["clip"] == seconds
 
 

@@ -1,9 +1,23 @@
-"""WAV files of every form, byte by byte, and clips of a few classes."""
+"""WAV files of every form, byte by byte, clips of a few classes, and a toy encoder that hears them."""
 
 import struct
+from dataclasses import asdict
 
 import numpy as np
+from toynets import toy
 
+from tinytrain.episode.logmel import HTK, LogMel
+from tinytrain.network.file import save_network
+from tinytrain.network.input_spec import InputSpec
+
+SETTINGS = LogMel(16_000, 512, 400, 320, 125.0, 7500.0, 1.0, HTK, False, 0.001, 0.0, 1.0, -6.9, 4.0)
+SPEC = InputSpec((32, 16, 1), "uint8", 127.5, 0.02, rotated=True, kind="sound", parameters=asdict(SETTINGS))
+HEARD = SETTINGS.samples(32) / 16_000  # seconds
+ROWS = (
+    ("conv", 8, 3, 2, True, 0, False),
+    ("depthwise", 8, 3, 2, True, 1, False),
+    ("pointwise", 12, 1, 1, True, 1, False),
+)
 GUID = b"\0\0\0\0\x10\0\x80\0\0\xaa\0\x38\x9b\x71"  # the end of that of any form
 
 
@@ -63,3 +77,8 @@ def write_clips(folder, numbers, classes):
         for number in numbers:
             (folder / name / f"{number}.wav").write_bytes(wav(clip(label, number)))
     return folder
+
+
+def write_encoder(path):
+    save_network(toy(ROWS, spec=SPEC), path)
+    return path
