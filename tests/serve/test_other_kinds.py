@@ -9,7 +9,7 @@ from PIL import Image
 from serving import serving
 from toyfiles import write_images
 from watching import CLASSES
-from waves import HEARD, clip, wav, write_encoder
+from waves import HEARD, clip, wav, write_clips, write_encoder
 
 from tinytrain.base.errors import InputError
 from tinytrain.episode.kinds import IMAGES, KINDS
@@ -65,6 +65,7 @@ def test_they_are_collected_checked_learnt_recognised_and_corrected(taught):
     assert taught.get(f"/api/images/{kept[0].id}") == taught.get(f"/api/seen/{seen['id']}") == new
     taught.post("/api/correct/undo")
     assert not taught.service.project.classes()["wasp"]
+    taught.ask("DELETE", "/api/classes/wasp")
 
 
 def test_what_they_look_like_is_shown_and_a_clip_can_be_heard(taught):
@@ -87,9 +88,23 @@ def test_what_is_none_of_them_is_refused_in_their_words(taught):
     assert (status, facts["code"]) == (503, "camera-failed") and taught.kind.plural in facts["text"]
 
 
+def test_what_is_learnt_can_be_taken_away_and_what_cannot_says_why(taught):
+    assert taught.get("/api/take/delta") and taught.get("/api/take/images")
+    status, facts, _ = taught.ask("GET", "/api/take/c")
+    assert status == 400 and taught.kind.name in facts["text"], facts
+
+
 def test_the_page_is_told_how_long_a_clip_is(taught):
     seconds = {"sound": HEARD, "motion": None}[taught.kind.name]
     assert taught.status()["clip"] == seconds
+
+
+def test_without_an_encoder_the_page_says_how_to_get_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("TINYTRAIN_CACHE", str(tmp_path / "cache"))
+    write_clips(tmp_path / "p" / "images", range(2), CLASSES)
+    with serving(tmp_path / "p") as browser, browser.events() as following:
+        check = following("check", lambda facts: facts["state"] == "none")[1]
+        assert "run: tinytrain backbones get" in check["text"] and browser.status()["clip"] is None
 
 
 @each("name", ["image", *FILES])

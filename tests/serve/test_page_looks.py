@@ -19,11 +19,14 @@ VIEWS = {
     "live": ("live", learnt()),
     "take": ("take", learnt()),
 }
+CLIPS = {"kind": "sound", "accept": ".wav,.wave", "clip": 1.5}
 LONG = ("a class with a rather long name", "Donaudampfschifffahrtsgesellschaft" * 2, "عربي עברית", "key")
 SEEN = VIEWS | {
     "long names": ("collect", collected(LONG)),
     "long answers": ("live", learnt(LONG)),
     "long pairs": ("enough", collected(LONG)),
+    "clips": ("collect", collected() | CLIPS),
+    "a clip": ("live", learnt() | CLIPS),
 }
 # Runs in the page: what is too wide, cut, too small for a finger, or without a name.
 MEASURE = """() => {

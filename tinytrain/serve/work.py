@@ -161,7 +161,7 @@ class Work:
         except CancelledError:
             self._say_check(self._with_last("waiting"))
         except TinytrainError as error:
-            self._say_check({"state": "none", "text": error.message})
+            self._say_check({"state": "none", "text": self.project.kind.words(error.message)})
         except Exception:
             self._say_check({"state": "none", "text": "the check failed; the log of the server says more"})
             raise
@@ -176,7 +176,7 @@ class Work:
         except CancelledError:
             self._say_learn({"state": "cancelled", "progress": None})
         except TinytrainError as error:
-            said = {"code": error.code, "text": error.message}
+            said = {"code": error.code, "text": self.project.kind.words(error.message)}
             self._say_learn({"state": "failed", "progress": None, "error": said})
         except Exception:
             said = {"code": "internal", "text": "learning failed; the log of the server says more"}
