@@ -107,6 +107,24 @@ def test_without_an_encoder_the_page_says_how_to_get_one(tmp_path, monkeypatch):
         assert "run: tinytrain backbones get" in check["text"] and browser.status()["clip"] is None
 
 
+def test_the_usual_camera_is_left_when_the_first_file_is_a_clip(tmp_path):
+    with serving(tmp_path / "p") as browser:
+        browser.service.camera.use(str(tmp_path))
+        browser.post("/api/classes", {"name": "ant"})
+        assert browser.status()["camera"]["source"] == "folder"
+        browser.post("/api/classes/ant/images", FILES["sound"](0, 0))
+        assert browser.status()["camera"] == {"source": "browser", "state": "off", "text": ""}
+
+
+def test_an_array_that_came_without_a_name_gets_the_one_that_commands_read(tmp_path):
+    project, held = Project(tmp_path / "p"), io.BytesIO()
+    np.save(held, np.random.default_rng(0).normal(size=(64, 3)))
+    project.add_class("ant")
+    project.add("ant", held.getvalue())
+    (image,) = project.classes()["ant"]
+    assert image.path.suffix == ".npy" and np.load(image.path).shape == (64, 3)
+
+
 @each("name", ["image", *FILES])
 def test_the_first_file_of_a_new_project_says_what_it_has(name, tmp_path):
     write_images(tmp_path / "photos", ("ant",), count=1)

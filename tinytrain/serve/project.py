@@ -240,7 +240,10 @@ class Project:
             if (now := folder.stat().st_mtime_ns) != changed:
                 files = [(e.stat().st_mtime_ns, e.name) for e in os.scandir(folder) if e.is_file()]
                 paths = [folder / name for _, name in sorted(files, reverse=True) if name[0] != "."]
-                known = [Image(id_of(p), class_name(folder), p) for p in paths if kind_of_file(p)]
+                held = {image.path: image for image in known}  # for a kind, some files are looked into
+                new = (p for p in paths if p not in held and kind_of_file(p))
+                held |= {p: Image(id_of(p), class_name(folder), p) for p in new}
+                known = [held[p] for p in paths if p in held]
                 self._listed[folder] = now, known
         return known
 

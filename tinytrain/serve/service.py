@@ -114,6 +114,8 @@ class Service:
     def changed(self) -> dict:
         """The images are other ones: tell so, and check them; what "classes" says."""
         self._stamp = self.project.images_stamp()
+        if self.camera.address is not None and self.project.kind is not IMAGES:
+            self.camera.use(None)  # the first file was none
         facts = {"classes": self.classes(), "undo": self.project.undo_text, **self._input()}
         self.hub.tell("classes", facts)
         self.work.changed()
