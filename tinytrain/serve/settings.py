@@ -23,10 +23,10 @@ class Settings:
         """The network that checks images; of "auto" the usual one."""
         return None if self.backbone == AUTO else self.backbone
 
-    def clip_seconds(self) -> float | None:
-        """How long a clip is that an encoder hears, by the longest that is here; None without one."""
+    def clip_seconds(self) -> float:
+        """How long a clip is that the encoder hears; of several that are here, the longest."""
         given = (self.one_backbone,) if self.one_backbone else tuple(filter(is_here, ENCODERS["sound"]))
-        return max(map(_heard_seconds, given), default=None)
+        return max(map(_heard_seconds, given))
 
     def budget(self, memory: str | int | None = None, macs: str | float | None = None):
         """The Budget of what was asked for. Raises UsageError and InputError."""
