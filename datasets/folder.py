@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tinytrain.base.class_names import BACKGROUND, background_in
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets.dataset import Dataset, Provenance
@@ -42,10 +43,13 @@ KINDS = {
 ENOUGH, FRACTION, MOST_HELD_OUT, LEAST_HELD_OUT = 10, 0.2, 20, 20
 
 
-def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset:
+def folder_dataset(
+    folder: str | os.PathLike, may_flip: bool = False, background: str | os.PathLike | None = None
+) -> Dataset:
     """All usable images below `folder`, classes in the order of their sorted names.
 
-    They may be of another kind, which their files tell; a mixture of kinds is ``folder-layout``.
+    They may be of another kind, which their files tell; a mixture of kinds is ``folder-layout``. The folder
+    `background` is one class more, BACKGROUND by its name.
     `skipped` of the result lists the files that cannot be used. Raises InputError with code ``file-missing``,
     ``folder-layout``, ``class-names`` or ``too-few-images``. Files of the same bytes in one class are one
     group: an episode has them on one side.
@@ -54,23 +58,30 @@ def folder_dataset(folder: str | os.PathLike, may_flip: bool = False) -> Dataset
         raise InputError("file-missing", "'' is no folder; give the path of one")
     root = Path(folder)
     classes, skipped = class_folders(root)
+    class_names = tuple(map(class_name, classes))
+    if background is not None:
+        if BACKGROUND in class_names or not os.path.isdir(background):
+            text = f"{str(root)!r} has a folder {BACKGROUND} itself" if BACKGROUND in class_names else None
+            raise InputError(
+                "folder-layout", f"{text or f'{background!r} is no folder'}; give one background"
+            )
+        classes, class_names = [*classes, Path(background)], (*class_names, BACKGROUND)
     found = [_listed(class_folder) for class_folder in classes]
     kind = kind_of_files(str(root), (p for files, _ in found for p in files if not p.is_dir()))
     paths, labels = [], []
-    for label, (class_folder, (files, away)) in enumerate(zip(classes, found, strict=True)):
+    for label, (name, (files, away)) in enumerate(zip(class_names, found, strict=True)):
         good, bad = _usable(files, kind)
         bad = away + bad
         if not good:
             reason = f"; {len(bad)} were skipped, the first: {bad[0].reason}" if bad else ""
-            name = class_name(class_folder)
             raise InputError(
                 "too-few-images", f"class {name!r} has 0 usable {kind.plural}{reason}; add some or remove it"
             )
         paths += good
         labels += [label] * len(good)
         skipped += bad
-    names = tuple(printable(p.relative_to(root)) for p in paths)
-    class_names, copies = tuple(map(class_name, classes)), same_files(paths)
+    names = tuple(printable(p.relative_to(root) if p.is_relative_to(root) else p) for p in paths)
+    copies = same_files(paths)
     duplicates = tuple(repeated(names, [class_names[label] for label in labels], copies))
     return Dataset(
         name=printable(root.resolve().name),
@@ -104,6 +115,7 @@ def folder_episode(
 
     Without `hold_out` all others are queries. Without `shots`, `hold_out` images of each class are queries,
     but never the last one of it, and the others are support; by default as many as `held_out` says.
+    Of the background, which does not count in `shots` and `way`, those that are not held out are support.
     Images of one group, such as copies, never lie on both sides. Only one of them is a query, and with
     `shots` the support has a second one only if the class has too few groups.
     Without `way` every class takes part, otherwise `way` classes drawn at random. A class may have fewer
@@ -116,20 +128,23 @@ def folder_episode(
         numbers = f"{way} ways, {shots} shots and {hold_out} held out"
         raise UsageError("usage", f"{numbers} given; needed are at least 2, 1 and 0")
     dataset = source if isinstance(source, Dataset) else folder_dataset(source, may_flip)
-    if way is not None and dataset.n_classes < way:
+    classes, beside = np.arange(dataset.n_classes), background_in(dataset.class_names)
+    answers = classes[classes != beside]
+    if way is not None and len(answers) < way:
         raise InputError(
             "too-few-classes",
-            f"{dataset.name!r} has {dataset.n_classes} classes, {way} are needed; add classes",
+            f"{dataset.name!r} has {len(answers)} classes, {way} are needed; add classes",
         )
-    classes = np.arange(dataset.n_classes)
     if way is not None:
-        classes = np.sort(shuffled(classes, rng_for(seed, "folder classes"))[:way])
+        left = shuffled(answers, rng_for(seed, "folder classes"))[way:]
+        classes = np.setdiff1d(classes, left)
     # A stream per class name: adding a class leaves the draws of the others as they were.
     drawn = [shuffled(dataset.by_class[c], rng_for(seed, "folder", dataset.class_names[c])) for c in classes]
     groups = np.arange(len(dataset)) if dataset.groups is None else dataset.groups
     if len(classes) == 1 and least_classes == 1:  # it could not be mistaken for another one
         hold_out = 0
-    support, query = _divided(drawn, groups, shots, hold_out)
+    most = [None if c == beside else shots for c in classes]
+    support, query = _divided(drawn, groups, most, hold_out)
     rest = (
         "all"
         if not any(map(len, query))
@@ -153,23 +168,26 @@ def _classes(count: int) -> str:
 
 
 def _divided(
-    drawn: list[np.ndarray], groups: np.ndarray, shots: int | None, hold_out: int | None
+    drawn: list[np.ndarray], groups: np.ndarray, shots: list[int | None], hold_out: int | None
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Support and query indices of each class from its indices in random order; see `folder_episode`."""
+    """Support and query indices of each class from its indices in random order; see `folder_episode`.
+
+    `shots` are those of each class, None for all.
+    """
     firsts = [np.sort(np.unique(groups[of_class], return_index=True)[1]) for of_class in drawn]
     single = [of_class[first] for of_class, first in zip(drawn, firsts, strict=True)]  # one of each group
     counts = [len(of_class) for of_class in single]
-    if shots is not None:
+    if any(shots):
         held = [0] * len(counts)
     elif hold_out is None:
         held = held_out(counts)
     else:
         held = [min(hold_out, count - 1) for count in counts]
     support = []
-    for of_class, first, one, n in zip(drawn, firsts, single, held, strict=True):
+    for of_class, first, one, n, most in zip(drawn, firsts, single, held, shots, strict=True):
         ordered = np.concatenate([one, np.delete(of_class, first)])
         kept = ~np.isin(groups[ordered], groups[one[len(one) - n :]])
-        support.append(ordered[kept][:shots])
+        support.append(ordered[kept][:most])
     used = groups[np.concatenate(support)]
     query = [one[~np.isin(groups[one], used)][:hold_out] for one in single]
     return support, query

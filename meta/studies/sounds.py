@@ -9,10 +9,12 @@ Packs are folders of clips. `--group` is a pattern whose first bracket finds in 
 or which recording it is from: half of these, drawn for each episode, give the support, and the other half the
 queries. Without it each clip stands for itself.
 
-With `--others` a folder has clips of none of the classes. As many of them as `--background` says are learnt
-as one more class. "Kept" are queries that the verdict, of the head lda, names rightly and surely, "taken" the
-other clips that it names surely as one of the classes. "At 5 %" are queries that are named rightly and whose
-logit is further above that of the other clips than those of 95 % of the other clips that were not learnt.
+With `--others` a folder has clips of none of the classes; `--others other-classes` takes, for queries and
+support alike, clips of those classes of the pack that an episode has not drawn. As many of them as
+`--background` says are learnt as the background, and with `--as-class` as one more class. "Kept" are queries
+that the verdict, of the head lda, names rightly and does not call unknown, "taken" the other clips that it
+names as one of the classes. "At 5 %" are queries that are named rightly and whose logit is further above that
+of the other clips than those of 95 % of the other clips that were not learnt.
 """
 
 import re
@@ -26,7 +28,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import folder_dataset
 from tinytrain.drift.refit import fitted
-from tinytrain.heads.head import IDENTIFIED
+from tinytrain.heads.head import UNKNOWN
 from tinytrain.heads.registry import find_head
 from tinytrain.kernels.blas import one_thread
 from tinytrain.meta.bench.statistics import mean_interval
@@ -35,6 +37,7 @@ from tinytrain.meta.studies.study import Study, episodes_option, grid, option, t
 
 HEADS = ("cosine", "lda")
 RATES = ("kept", "taken", "at 5 %")
+OTHER_CLASSES = "other-classes"
 DRAWS = 1000  # of a half that leaves every class enough clips
 
 
@@ -43,22 +46,30 @@ def run_job(network, dataset, args) -> dict:
     every = embedded(network, dataset, np.arange(len(dataset)))
     groups = groups_of(dataset.names, args.group)
     kernels, found = kernel_table.load(), {head: [] for head in HEADS}
-    others = folder_dataset(args.others) if args.others else None
-    strange = None if others is None else embedded(network, others, np.arange(len(others)))
-    background = [at_least(0)(count) for count in args.background.split(",")] if others else []
+    own = args.others == OTHER_CLASSES
+    others = folder_dataset(args.others) if args.others and not own else None
+    strange = every if others is None else embedded(network, others, np.arange(len(others)))
+    background = [at_least(0)(count) for count in args.background.split(",")] if args.others else []
     rates = {f"{name} {n}": [] for n in background for name in RATES}
     with one_thread(), np.errstate(all="ignore"):
         for episode in range(args.episodes):
-            (support, labels), (queries, truth) = drawn(dataset, groups, args, episode)
+            (support, labels), (queries, truth), rest = drawn(dataset, groups, args, episode)
             for name in HEADS:
                 head = fitted(find_head(name), kernels, every[support], labels)
                 right = head.logits(every[queries]).argmax(axis=1) == truth
                 found[name].append(round(float(right.mean()), 4))
             for count in background:
-                order = rng_for(args.seed, "others", episode).permutation(len(others))
-                learnt, left = strange[order[:count]], strange[order[max(background) :]]
+                rng = rng_for(args.seed, "others", episode)
+                if own:
+                    learnt, left = (rng.permutation(side) for side in rest)
+                else:
+                    order = rng.permutation(len(others))
+                    learnt, left = order, order[max(background) :]
+                learnt, left = strange[learnt[:count]], strange[left]
                 more = np.concatenate([labels, np.full(count, args.way, np.int32)])
-                head = fitted(find_head("lda"), kernels, np.concatenate([every[support], learnt]), more)
+                beside = args.way if count and not args.as_class else None
+                x = np.concatenate([every[support], learnt])
+                head = fitted(find_head("lda"), kernels, x, more, beside)
                 sure, taken = named(head, every[queries], args.way), named(head, left, args.way)
                 (own, best), (strangers, _) = (margins(head, x, args.way) for x in (every[queries], left))
                 far = (best == truth) & (own > np.quantile(strangers, 0.95))
@@ -68,9 +79,9 @@ def run_job(network, dataset, args) -> dict:
 
 
 def named(head, embeddings: np.ndarray, way: int) -> np.ndarray:
-    """The class (n,) that the verdict names surely, -1 if it names none or that of other clips."""
+    """The class (n,) that the verdict names, -1 if it names none or that of other clips."""
     verdicts = [head.verdict(embedding) for embedding in embeddings]
-    return np.array([v.label if v.state == IDENTIFIED and v.label < way else -1 for v in verdicts])
+    return np.array([-1 if v.state == UNKNOWN or v.label == way else v.label for v in verdicts])
 
 
 def groups_of(names, pattern: str) -> np.ndarray:
@@ -84,7 +95,9 @@ def groups_of(names, pattern: str) -> np.ndarray:
 
 
 def drawn(dataset, groups: np.ndarray, args, episode: int):
-    """(indices, labels) of the support and of the queries, which share no group."""
+    """(indices, labels) of the support and of the queries, which share no group; and the indices of clips of
+    other classes, of the groups of the support and of those of the queries.
+    """
     rng = rng_for(args.seed, "sounds", dataset.name, episode)
     classes = rng.permutation(dataset.n_classes)[: args.way]
     mine = [dataset.by_class[c] for c in classes]
@@ -95,7 +108,10 @@ def drawn(dataset, groups: np.ndarray, args, episode: int):
         if all(len(c) >= size for side, size in zip(sides, sizes, strict=True) for c in side):
             labels = [np.repeat(np.arange(len(mine), dtype=np.int32), size) for size in sizes]
             found = [np.concatenate([c[:n] for c in side]) for side, n in zip(sides, sizes, strict=True)]
-            return zip(found, labels, strict=True)
+            away = ~np.isin(dataset.labels, classes)
+            return *zip(found, labels, strict=True), [
+                np.flatnonzero(away & (half == s)) for s in (True, False)
+            ]
     raise InputError(
         "too-few-images", f"{dataset.name!r} has too few clips in half of its groups; ask for fewer"
     )
@@ -122,12 +138,13 @@ def summary(rows: list[dict]) -> list[str]:
 
 OPTIONS = (
     option("--group", "", "pattern of what may not lie on both sides of an episode, in the names of files"),
-    option("--others", None, "folder of clips of none of the classes"),
+    option("--others", None, f"folder of clips of none of the classes, or {OTHER_CLASSES}"),
     option("--background", "40", "how many of them are learnt, with commas"),
+    option("--as-class", False, "learn them as a class that may be answered", action="store_true"),
     *task_options(),
     episodes_option(150),
 )
-SETTINGS = ("way", "shots", "queries", "episodes", "seed", "group", "others", "background")
+SETTINGS = ("way", "shots", "queries", "episodes", "seed", "group", "others", "background", "as_class")
 main = Study("sounds", __doc__, "speech-embedding", "clips", run_job, summary, OPTIONS, SETTINGS, grid)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 from types import SimpleNamespace
 
@@ -130,3 +131,73 @@ def test_an_encoder_is_calibrated_on_clips_and_then_runs_in_int8(made, tmp_path,
     words = ("--data", made.root / "clips") if own else ()
     assert tt("calibrate", made.root / "net.safetensors", "-o", network, *words) == 0
     assert tt("adapt", made.root / "clips", "--backbone", network, "--precision", "int8", "--force") == 0
+
+
+@pytest.fixture(scope="module")
+def room(made):
+    """The clips again, with what is none of them in a folder beside."""
+    room = SimpleNamespace(dir=made.root / "room", delta=made.root / "b.safetensors")
+    write_clips(made.root / "bg", range(12), (*"xyz", "all"))
+    os.rename(made.root / "bg" / "all", room.dir)
+    words = ("--background", room.dir, "--shots", 5, "--no-train", "--force", *made.backbone)
+    assert tt("adapt", made.root / "clips", *words, "--out", room.delta) == 0
+    return room
+
+
+def test_a_background_is_learnt_whole_and_is_never_an_answer(made, room, tmp_path):
+    delta = tinytrain.load_delta(room.delta)
+    assert delta.class_names == (*CLASSES, "background") and delta.head.limit.background == 3
+    assert delta.report["episode"]["shots"] == [5, 5, 5, 12]
+    heard = write_clips(tmp_path / "heard", range(30, 40), (*"xyz", "background"))
+    found = tinytrain.Predictor(delta=room.delta)([*(heard / "background").iterdir()])
+    assert all(p.name is None for p in found if p.best_guess == "background")
+    assert sum(p.name is None for p in found) >= 8
+    folder = tmp_path / "whole"
+    shutil.copytree(made.root / "clips", folder)
+    shutil.copytree(room.dir, folder / "background")
+    out = tmp_path / "same.safetensors"
+    assert tt("adapt", folder, "--shots", 5, "--no-train", "--force", *made.backbone, "--out", out) == 0
+    assert tinytrain.load_delta(out).head.limit.least == pytest.approx(delta.head.limit.least, rel=0.5)
+
+
+REFUSED = {
+    "two backgrounds": ("adapt", "{whole}", "--background", "{room}"),
+    "one that is not there": ("adapt", "{clips}", "--background", "nowhere"),
+    "one beside generated images": ("adapt", "--background", "{room}"),
+    "added later": ("adapt", "--from", "{delta}", "--add", "{whole}", "--out", "{out}"),
+    "another name for it": ("rename", "{room_delta}", "background", "noise", "--out", "{out}"),
+    "its name for another": ("rename", "{delta}", CLASSES[0], "background", "--out", "{out}"),
+    "merged": ("merge", "{room_delta}", "{room_delta}", "--out", "{out}"),
+    "on a microcontroller": ("emit", "{whole}", "--out", "{out}"),
+}
+
+
+def test_what_a_background_cannot_do_is_refused_in_one_line(made, room, tmp_path, capsys):
+    whole = tmp_path / "whole"
+    shutil.copytree(made.root / "clips", whole)
+    shutil.copytree(room.dir, whole / "background")
+    places = {"whole": whole, "room": room.dir, "clips": made.root / "clips", "delta": made.delta}
+    places |= {"room_delta": room.delta, "out": tmp_path / "out"}
+    for what, words in REFUSED.items():
+        words = [str(word).format(**places) for word in words]
+        network = () if words[0] in ("rename", "merge") else made.backbone
+        assert tt(*words, *network) in (2, 3), what
+        err = capsys.readouterr().err.splitlines()
+        assert "background" in err[-1] and "Traceback" not in err[-1], (what, err)
+        assert not (tmp_path / "out").exists(), what
+
+
+def test_that_is_nothing_is_learnt_of_a_stream_and_forgotten_with_the_background(
+    made, room, tmp_path, capsys
+):
+    came, labels = tmp_path / "came", tmp_path / "labels.csv"
+    came.mkdir()
+    (came / "0.wav").write_bytes(wav(clip(1, 77)))
+    os.utime(came / "0.wav", (time.time() - 60,) * 2)
+    labels.write_text("0.wav,background\n")
+    words = ("--store", tmp_path / "state", "--labels", labels, "--once", *made.backbone)
+    assert tt("watch", room.delta, came, *words) == 0
+    assert "1 corrections learnt" in capsys.readouterr().err
+    assert tt("forget", tmp_path / "state", CLASSES[0]) == 0
+    assert tt("forget", room.delta, "background", "--out", tmp_path / "f.safetensors") == 0
+    assert tinytrain.load_delta(tmp_path / "f.safetensors").head.limit is None

@@ -12,6 +12,7 @@ from tinytrain.base.errors import InputError, StorageError
 from tinytrain.base.safetensors import decode, encode
 from tinytrain.delta.delta import Slice, apply
 from tinytrain.delta.file import decode_delta, encode_delta, load_delta, save_delta
+from tinytrain.heads.out_of_distribution import Limit
 from tinytrain.network.file import encode_network, load_network, save_network
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network
@@ -132,6 +133,20 @@ def test_another_backbone_is_refused_by_name(delta):
 def test_values_that_do_not_fit_the_backbone_are_refused(network, delta, fact, bad):
     with pytest.raises(InputError, match=f"file-damaged: .*{fact}"):
         apply(network, replace(delta, slices=(bad,)))
+
+
+def test_the_background_of_a_limit_is_one_of_the_classes_and_is_read_as_it_was_written(delta):
+    def read(limit):
+        tensors, metadata = decode(encode_delta(delta))
+        head = json.loads(metadata["head"]) | {"limit": {"scale": 1.0, "least": 0.5} | limit}
+        return decode_delta(tensors, metadata | {"head": json.dumps(head)})
+
+    known = read({"background": 1})
+    assert known.head.limit == Limit(1.0, 0.5, 1) and read({}).head.limit == Limit(1.0, 0.5)
+    assert decode_delta(*decode(encode_delta(known))).head.limit == known.head.limit
+    for wrong in (-1, len(delta.class_names), 0.5, True, None, "1"):
+        with pytest.raises(InputError, match="file-damaged"):
+            read({"background": wrong})
 
 
 def test_a_head_of_another_width_is_refused(network, delta):

@@ -44,7 +44,7 @@ def test_corrections_of_one_thing_again_and_again_are_one_image_to_a_refitted_he
     expected, found = (
         fitted(same, KERNELS, once[chosen], labels[chosen]) for chosen in (np.arange(12), again)
     )
-    assert found.counts.tolist() == [6, 6] and found.limit == pytest.approx(expected.limit, rel=1e-5)
+    assert found.counts.tolist() == [6, 6] and found.limit[:2] == pytest.approx(expected.limit[:2], rel=1e-5)
 
 
 def test_a_class_without_a_new_image_keeps_its_latest_old_one():

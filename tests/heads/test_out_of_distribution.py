@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import each
 from scipy.special import logsumexp
+from scipy.stats import t as student
 
 from tinytrain import kernels
 from tinytrain.heads import calibration, out_of_distribution
@@ -16,9 +17,11 @@ from tinytrain.heads.out_of_distribution import (
     LOST,
     MOST_STEPS,
     SCALE,
+    TAKEN,
     TRAINED,
     Limit,
     LimitFinder,
+    above,
     energy,
     quantile,
 )
@@ -48,7 +51,7 @@ class Task:
         return unit(2 * self.rng.standard_normal((n, SIZE)) + self.rng.standard_normal((n, SIZE)))
 
 
-def fitted(kind, embeddings, labels, steps=0):
+def fitted(kind, embeddings, labels, steps=0, background=None):
     def batches():
         yield embeddings, labels
 
@@ -56,7 +59,7 @@ def fitted(kind, embeddings, labels, steps=0):
     any_number, for_them = HEADS[kind].buffers(way, size), HEADS[kind].buffers_for(way, size, len(labels))
     buffers = (*any_number, *(b for b in for_them if b.lifetime == FITTING))  # the form that updates keep
     arrays = {b.name: b.allocate(0xFF) for b in buffers}
-    return HEADS[kind].fit(kernels.load(), arrays, Support(batches, batches, images, steps))
+    return HEADS[kind].fit(kernels.load(), arrays, Support(batches, batches, images, steps, None, background))
 
 
 def states(head, embeddings):
@@ -100,7 +103,7 @@ def test_the_lowest_energies_give_the_quantile_of_all(count):
     values = np.random.default_rng(count).standard_normal(count)
     finder = LimitFinder(1.0, 0.0, count)
     for value in values:
-        finder.add(np.array([value, -1e9]))
+        finder.add(np.array([value, -1e9]), 0)
     assert len(finder.lowest) <= LOST * count + 2, "it keeps a tenth"
     found = quantile(sorted(-e for e in finder.lowest), count)
     assert found == pytest.approx(np.quantile(values, LOST), abs=1e-12)
@@ -111,7 +114,7 @@ def test_the_limit_follows_from_left_out_images_and_the_lead(kind, monkeypatch):
     """Logits of left-out images are those of float64, with another mean and another covariance."""
     seen, add = [], LimitFinder.add
     monkeypatch.setattr(
-        LimitFinder, "add", lambda self, logits: (seen.append(logits.copy()), add(self, logits))
+        LimitFinder, "add", lambda self, logits, k: (seen.append(logits.copy()), add(self, logits, k))
     )
     x, labels = Task(0).images(6)
     head = fitted(kind, x, labels, steps=20)
@@ -161,7 +164,7 @@ def test_a_single_image_per_class_gives_a_limit_below_its_own_energy(kind):
     task = Task(2, spread=0.5)
     x, labels = task.images(1)
     head = fitted(kind, x, labels)
-    assert np.isfinite(head.limit).all() and set(states(head, x)) == {IDENTIFIED}
+    assert np.isfinite(head.limit[:2]).all() and set(states(head, x)) == {IDENTIFIED}
     own = np.mean([s != UNKNOWN for s in states(head, task.images(20)[0])])
     strangers_refused = np.mean([s == UNKNOWN for s in states(head, task.others(100))])
     assert own > 0.8 and strangers_refused > 0.5
@@ -180,7 +183,7 @@ def test_every_head_gives_finite_limits_and_known_states(kind):
     for shots in (1, 2, 5):
         x, labels = Task(3).images(shots)
         head = fitted(kind, x, labels, steps=10)
-        assert head.limit is None or (np.isfinite(head.limit).all() and head.limit.scale > 0)
+        assert head.limit is None or (np.isfinite(head.limit[:2]).all() and head.limit.scale > 0)
         assert set(states(head, Task(4).others(5))) <= {IDENTIFIED, UNCERTAIN, UNKNOWN}
 
 
@@ -222,3 +225,76 @@ def test_classes_that_are_added_keep_the_limit():
     before = states(head, new)
     grown.update(kernels.load(), new, np.full(3, WAY, np.int32))
     assert before == [UNKNOWN] * 3 and grown.limit == head.limit and states(grown, new) == [IDENTIFIED] * 3
+
+
+# A class that is never an answer: the last one of these tasks.
+LAST = WAY - 1
+
+
+def with_background(task, shots, clips):
+    """Images of a task, `shots` of each class but LAST, and `clips` of that."""
+    x, labels = task.images(max(shots, clips))
+    count = {LAST: clips}
+    kept = [np.flatnonzero(labels == k)[: count.get(k, shots)] for k in range(WAY)]
+    return x[np.concatenate(kept)], labels[np.concatenate(kept)]
+
+
+def test_the_quantiles_of_student_are_those_of_scipy():
+    for degrees in (2, 4, 9, 39, 1000):
+        found = sum(part / degrees**power for power, part in enumerate(out_of_distribution.STUDENT))
+        assert found == pytest.approx(student.ppf(1 - TAKEN, degrees), rel=0.02)
+
+
+@LINEAR
+def test_the_limit_is_what_new_images_of_the_background_are_seldom_above(kind):
+    """By the formula of a prediction interval, from logits of left-out images in float64."""
+    x, labels = with_background(Task(0, spread=6.0), 6, 12)
+    head = fitted(kind, x, labels, background=LAST)
+    mine = np.flatnonzero(labels == LAST)
+    own = [above(left_out(kind, x.astype(float), labels, i), LAST) for i in mine]
+    high = student.ppf(1 - TAKEN, len(own) - 1) * np.std(own, ddof=1) * np.sqrt(1 + 1 / len(own))
+    assert head.limit.least == pytest.approx(np.mean(own) + high, rel=0.02) and head.limit.least > 0
+
+
+@LINEAR
+@each("clips", [5, 40])
+def test_new_images_of_the_background_are_taken_as_seldom_as_promised_and_it_is_no_answer(kind, clips):
+    taken = kept = 0.0
+    for seed in range(20):
+        task = Task(seed, spread=3.0)
+        head = fitted(kind, *with_background(task, 5, clips), background=LAST)
+        new, truth = task.images(20)
+        found = [head.verdict(e) for e in new]
+        assert all(v.state == UNKNOWN for v in found if v.label == LAST)
+        named = np.array([v.label if v.state != UNKNOWN else -1 for v in found])
+        taken += np.mean(named[truth == LAST] >= 0) / 20
+        kept += np.mean((named == truth)[truth != LAST]) / 20
+    assert 0.01 < taken < TAKEN + 0.02 and kept > 0.3
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_no_head_answers_the_background_whatever_its_method_knows_of_it(kind):
+    task = Task(1)
+    x, labels = with_background(task, 4, 8)
+    for head in (fitted(kind, x, labels, background=LAST), fitted(kind, x, labels).knowing(LAST)):
+        found = [head.verdict(e) for e in np.concatenate([x, task.others(40)])]
+        assert {v.state for v in found if v.label == LAST} == {UNKNOWN}
+        assert any(v.state != UNKNOWN for v in found), "the others still are answers"
+
+
+def test_a_background_of_one_image_refuses_what_is_likest_to_it_alone():
+    x, labels = with_background(Task(2), 4, 1)
+    head = fitted("lda", x, labels, background=LAST)
+    assert head.limit == Limit(1.0, 0.0, LAST)
+    assert [s == UNKNOWN for s in states(head, x)] == [k == LAST for k in labels]
+
+
+def test_the_background_is_the_same_class_after_another_one_was_forgotten():
+    x, labels = with_background(Task(3), 4, 8)
+    head = fitted("lda", x, labels, background=LAST)
+    fewer = head.without_class(0, WAY)
+    assert fewer.limit.background == LAST - 1
+    assert set(states(fewer, x[labels == LAST])) == {UNKNOWN}
+    assert head.without_class(LAST, WAY).limit is None, "nothing is left to measure against"
+    first = replace(head, limit=head.limit._replace(background=0))
+    assert first.without_class(2, WAY).limit.background == 0

@@ -229,7 +229,7 @@ def test_a_head_of_copies_is_that_of_the_images_with_its_limit_and_temperature(k
         np.testing.assert_allclose(again.tensors()[name], values, rtol=1e-3, atol=1e-4, err_msg=name)
     assert again.temperature == pytest.approx(once.temperature, rel=1e-3)
     assert again.left_out == pytest.approx(once.left_out)
-    assert (again.limit or (0, 0)) == pytest.approx(once.limit or (0, 0), rel=1e-3)
+    assert (again.limit or (0, 0))[:2] == pytest.approx((once.limit or (0, 0))[:2], rel=1e-3)
 
 
 def test_a_class_of_nothing_but_one_burst_leaves_the_accuracy_unknown_and_says_why():

@@ -2,10 +2,11 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 MAX_CLASSES = 4096  # of an episode and of a delta
 MAX_NAMES = 200_000  # bytes of all class names as JSON
+BACKGROUND = "background"  # the class of what is no answer: the room, talk, the radio
 MAX_LETTERS = 1100  # of a class name; a folder name of 255 undecodable bytes becomes 1,020 letters
 
 
@@ -21,6 +22,19 @@ def wrong_class_names(names: Iterable[str]) -> str | None:
         composed[unicodedata.normalize("NFC", name)] += 1
     repeated = [(name, count) for name, count in composed.items() if count > 1]
     return f"{repeated[0][1]} classes are called {repeated[0][0]!r:.60}" if repeated else None
+
+
+def background_in(names: Sequence[str]) -> int | None:
+    """The label of BACKGROUND among the names of classes, None if it is none of them."""
+    return names.index(BACKGROUND) if BACKGROUND in names else None
+
+
+def wrong_more_names(known: Sequence[str], more: Iterable[str]) -> str | None:
+    """The reason why a delta of the classes `known` cannot get `more` beside them, or None."""
+    new = [name for name in more if name not in known]
+    if BACKGROUND in new:
+        return f"{BACKGROUND!r} says what is no answer, which is found out when it is adapted with the others"
+    return wrong_class_names([*known, *new])
 
 
 def is_text(name) -> bool:

@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass, replace
 
+from tinytrain.base.class_names import BACKGROUND
 from tinytrain.base.errors import UsageError, one_line
 from tinytrain.codegen.device import Device, device_of, for_one_core
 from tinytrain.codegen.draws import draws_of
@@ -81,6 +82,8 @@ def planned(
     Raises BudgetError if nothing fits, UsageError ``unsupported`` for what has no form in C, and what
     `Plan.check` raises.
     """
+    if episode.background is not None:
+        raise UsageError("unsupported", f"no microcontroller knows a {BACKGROUND}; leave that folder out")
     task = TaskShape.of(episode)
     if isinstance(policy, Plan):
         policy.check(network, task, budget)

@@ -13,7 +13,7 @@ What `forget` does exactly, that is, as if the class had never been seen:
 import unicodedata
 from dataclasses import replace
 
-from tinytrain.base.class_names import wrong_class_names
+from tinytrain.base.class_names import BACKGROUND, wrong_class_names
 from tinytrain.base.errors import InputError
 from tinytrain.delta.delta import Delta
 
@@ -23,9 +23,12 @@ HEAD, WEIGHTS = "head", "weights"  # where a forgotten class may leave traces
 def rename(delta: Delta, old: str, new: str) -> Delta:
     """`delta` whose class `old` is called `new`, also in its report; names of image files stay.
 
-    Raises InputError ``unknown-class``, or ``class-names`` for a name that `wrong_class_names` refuses.
+    Raises InputError ``unknown-class``, or ``class-names`` for a name that `wrong_class_names` refuses, and
+    for the background, which is what it is by its name.
     """
     label = delta.label_of(old)
+    if BACKGROUND in (old, new):
+        raise InputError("class-names", f"{BACKGROUND!r} is no answer, and no class becomes it; adapt again")
     names = list(delta.class_names)
     old, names[label] = names[label], new
     if wrong := wrong_class_names(names):

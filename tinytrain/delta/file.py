@@ -80,7 +80,7 @@ def encode_delta(delta: Delta, heads: Mapping[str, HeadMethod] = HEADS) -> bytes
     tensors |= {f"head.{name}": values for name, values in head.tensors().items()}
     facts = {name: getattr(head, name) for name in HEAD_FIELDS}
     if head.limit is not None:
-        facts["limit"] = head.limit._asdict()
+        facts["limit"] = {k: value for k, value in head.limit._asdict().items() if value is not None}
     texts = _json(facts, "head"), _json(delta.report, "report")
     metadata = metadata_of(delta.backbone, delta.backbone_name, delta.class_names, *texts, delta.codes)
     if delta.arithmetic:
@@ -151,7 +151,7 @@ def decode_delta(
     """
     _check_metadata(metadata, source)
     classes = _classes(metadata["classes"], source)
-    facts = _head_facts(metadata["head"], source, heads)
+    facts = _head_facts(metadata["head"], len(classes), source, heads)
     method = heads[facts.pop("kind")]
     if len(classes) < method.least_classes:
         raise _too_few(source)
@@ -286,7 +286,7 @@ def _too_few(source: str) -> InputError:
     return damaged(f"{source}: classes must be a list of 2 to {MAX_CLASSES} names")
 
 
-def _head_facts(text: str, source: str, heads: Mapping[str, HeadMethod]) -> dict:
+def _head_facts(text: str, way: int, source: str, heads: Mapping[str, HeadMethod]) -> dict:
     facts = parse_json(text, f"{source}: head", floats=True)
     if not isinstance(facts, dict) or facts.keys() - OPTIONAL != set(HEAD_FIELDS):
         raise damaged(f"{source}: the head must have exactly {', '.join(sorted(HEAD_FIELDS))}")
@@ -303,15 +303,18 @@ def _head_facts(text: str, source: str, heads: Mapping[str, HeadMethod]) -> dict
             f" left_out a share, views 1 to {MAX_VIEWS}"
         )
     if "limit" in facts:
-        facts["limit"] = _limit(facts["limit"], source)
+        facts["limit"] = _limit(facts["limit"], way, source)
     return facts
 
 
-def _limit(given, source: str) -> Limit:
-    numbers = isinstance(given, dict) and given.keys() == set(Limit._fields)
+def _limit(given, way: int, source: str) -> Limit:
+    numbers = isinstance(given, dict) and {"scale", "least"} <= given.keys() <= set(Limit._fields)
     numbers = numbers and all(type(x) in (int, float) and math.isfinite(x) for x in given.values())
     if not numbers or given["scale"] <= 0:
         raise damaged(f"{source}: the limit of the head needs a finite scale above 0 and a finite least")
+    label = given.get("background", 0)
+    if type(label) is not int or not 0 <= label < way:
+        raise damaged(f"{source}: the background of the limit must be one of {way} classes")
     return Limit(**given)
 
 

@@ -197,6 +197,10 @@ def _input(name: str, delta: Delta) -> _Input:
             "unsupported",
             f"{name} has the head {head.kind}, which has no sums; adapt with --head lda, slda or ridge",
         )
+    if head.limit and head.limit.background is not None:
+        raise UsageError(
+            "unsupported", f"{name} has a background, whose limit sums do not give; merge, then adapt with it"
+        )
     moments = head.moments
     _check_lengths(name, delta, moments)
     digest = digest_of(moments)

@@ -30,13 +30,17 @@ def refitted(
     if missing:
         embeddings = np.concatenate([np.stack([older[k] for k in missing]), embeddings])
         labels = np.concatenate([missing, labels])
-    return fitted(head.method, kernels, embeddings, labels).extended(way)
+    background = head.limit and head.limit.background
+    return fitted(head.method, kernels, embeddings, labels, background).extended(way)
 
 
-def fitted(method: HeadMethod, kernels, embeddings: np.ndarray, labels: np.ndarray) -> Head:
+def fitted(
+    method: HeadMethod, kernels, embeddings: np.ndarray, labels: np.ndarray, background: int | None = None
+) -> Head:
     """The head of `method` for embeddings (n, d) of any length with labels (n,), as a delta stores it.
 
-    It does not see copies (`heads.repeats`), such as corrections of one thing again and again.
+    The class `background` is never its answer. It does not see copies (`heads.repeats`), such as corrections
+    of one thing again and again.
     """
     lengths = np.sqrt((embeddings * embeddings).sum(axis=1, keepdims=True) + 1e-12)
     unit, labels = np.ascontiguousarray(embeddings / lengths, np.float32), labels.astype(np.int32)
@@ -51,5 +55,5 @@ def fitted(method: HeadMethod, kernels, embeddings: np.ndarray, labels: np.ndarr
     def batches():
         yield unit, labels
 
-    head = method.fit(kernels, those(FIT_TAKES), Support(batches, batches, images))
-    return head.for_delta(those((FITTING,)))
+    head = method.fit(kernels, those(FIT_TAKES), Support(batches, batches, images, background=background))
+    return head.for_delta(those((FITTING,))).knowing(background)

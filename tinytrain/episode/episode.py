@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tinytrain.base.class_names import MAX_CLASSES, MAX_NAMES, is_text, wrong_class_names
+from tinytrain.base.class_names import MAX_CLASSES, MAX_NAMES, background_in, is_text, wrong_class_names
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.random_streams import rng_for
 from tinytrain.episode import Input, Size, spec_of
@@ -158,6 +158,11 @@ class Episode:
     @property
     def n_way(self) -> int:
         return len(self.class_names)
+
+    @property
+    def background(self) -> int | None:
+        """The label of the class that is never an answer, if there is one."""
+        return background_in(self.class_names)
 
     @property
     def shots(self) -> np.ndarray:

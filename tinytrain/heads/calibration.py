@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from tinytrain.heads.out_of_distribution import BackgroundFinder
+
 # The least temperature, as a fraction of the mean lead of a support image's own class over the others. It is
 # needed because memorised images, and the only image of a class, say nothing about confidence in new ones.
 LEAD_FRACTION = 0.12
@@ -33,7 +35,7 @@ def calibrated(
     finder=None,
 ):
     """`head` with its temperature, its leave-one-out accuracy (None if every class has a single image), and
-    the limit that `finder` has found meanwhile, if there is one.
+    the limit that `finder` has found meanwhile, if there is one; above a background it needs none.
 
     `support` is the `heads.head.Support` that the head was fitted to. ``logits(e)`` are those (way,) of the
     unit embedding of a clean image, by default those of the head; ``leave_out(logits, e, label)`` turns them
@@ -41,6 +43,7 @@ def calibrated(
     """
     images, logits = support.images, logits or (lambda e: head.logits(e[None])[0])
     lead, largest, seen, right, judged = 0.0, 0.0, 0, 0, 0
+    own = None if finder or support.background is None else BackgroundFinder(support.background)
     confidence = np.zeros(len(TEMPERATURES))
     for e, label in support.each():
         found = logits(e)
@@ -50,6 +53,8 @@ def calibrated(
         if images[label] < 2:
             continue
         leave_out(found, e, label)
+        if own:
+            own.add(found, label)
         right, judged = right + int(found.argmax() == label), judged + 1
         confidence += _confidence(found)
     if lead / seen > NO_LEAD * largest:
@@ -60,6 +65,7 @@ def calibrated(
     else:
         temperature = float(TEMPERATURES[-1])  # the classes cannot be told apart
     facts = {"temperature": temperature, "left_out": right / judged if judged else None}
+    finder = finder or own
     return replace(head, **facts, limit=finder and finder.limit(support.steps))
 
 

@@ -60,6 +60,7 @@ class Support:
     `clean` are those of the clean images alone, of which there are `images` (way,) per class. Embeddings
     have length 1 and are only read; a batch may be overwritten by the next one. `steps` of training have seen
     the images before. ``judge(logits, label)`` is told what a linear head without it says of a clean image.
+    `background` is the label of what is never an answer.
     """
 
     every_view: Batches
@@ -67,6 +68,7 @@ class Support:
     images: np.ndarray
     steps: int = 0
     judge: Callable[[np.ndarray, int], None] | None = None
+    background: int | None = None
 
     def each(self) -> Iterator[tuple[np.ndarray, int]]:
         """The clean images one by one: embedding (d,) and label."""
@@ -210,7 +212,9 @@ class Head(ABC):
         label = int(probabilities.argmax())
         confidence = float(probabilities[label])
         rejected = reject is not None and confidence < reject
-        return HeadVerdict(label, confidence, rejected, probabilities, self.state(embedding, confidence))
+        nothing = self.limit is not None and label == self.limit.background
+        state = UNKNOWN if nothing else self.state(embedding, confidence)
+        return HeadVerdict(label, confidence, rejected, probabilities, state)
 
     def state(self, embedding: np.ndarray, confidence: float) -> str:
         """Which of STATES an embedding (d,) is in, whose likeliest class has this `confidence`.
@@ -261,7 +265,13 @@ class Head(ABC):
                 if shorter < length:
                     values = np.delete(values, label, axis)
             rest[wide.name] = values if values is not tensors[wide.name] else values.copy()
-        return replace(self, left_out=None, **rest)
+        return replace(self, left_out=None, limit=self.limit and self.limit.without(label), **rest)
+
+    def knowing(self, background: int | None) -> "Head":
+        """The head, which never answers the class `background`, also if its method does not know of it."""
+        if background is None or (self.limit and self.limit.background == background):
+            return self
+        return replace(self, limit=Limit(1.0, 0.0, background))
 
     def answering(self) -> "Head":
         """The head without what only updates need: those bytes are used for something else."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from tinytrain.heads.calibration import calibrated
 from tinytrain.heads.head import ANSWERING, FITTING, Head, HeadBuffer, HeadMethod, Support, unit
-from tinytrain.heads.out_of_distribution import limit_finder
+from tinytrain.heads.out_of_distribution import finder_for
 from tinytrain.heads.scatter import gain_without, scatter_around, share_of_image
 from tinytrain.heads.scatter_head import SCATTER
 from tinytrain.heads.triangle import diagonal_of, diagonal_places, packed
@@ -157,14 +157,14 @@ class Knn(HeadMethod):
 
 
 def _calibrated(head: KnnHead, support: Support) -> KnnHead:
-    found, images = limit_finder(head.logits_of_mean, support.images), support.images.tolist()
+    found, images = finder_for(head.method, support, head.logits_of_mean), support.images.tolist()
     total = (sum(images) + IDENTITY * head.embedding_size) if head.method.metric else math.inf
 
     def leave_out(logits, e, label):
         w = next(whitened(e[None], head.factor))
         logits[label] = head.without(w, label)[label]
         if found:
-            found.add(head.without(w, label, share_of_image(images[label], total)))
+            found.add(head.without(w, label, share_of_image(images[label], total)), label)
 
     return calibrated(head, support, leave_out, finder=found)
 

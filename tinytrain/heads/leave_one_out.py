@@ -13,13 +13,13 @@ COLUMNS = 5
 TINY = np.float32(1e-6)
 
 
-def measure(rows, embeddings, labels, means, images, centred) -> None:
+def measure(rows, embeddings, labels, means, images, centred, background: int | None = None) -> None:
     """Write a row for each of some images: (n, 5) float32.
 
-    OWN: similarity to the class it was given, without the image itself; nan if its class has no other one, or
-    if there is no other class. OTHER: similarity to the closest other class, -inf if there is none. LIKE:
-    which class that is. NEAR: OWN without the mean subtracted. CHANCE: mean square of its similarities to the
-    other images given, nan for a single one.
+    OWN: similarity to the class it was given, without the image itself; nan if its class has no other one, if
+    there is no other class, or of the class `background`, whose images differ. OTHER: similarity to
+    the closest other class, -inf if there is none. LIKE: which class that is. NEAR: OWN without the mean
+    subtracted. CHANCE: mean square of its similarities to the other images given, nan for a single one.
     `embeddings` (n, d) have length 1, `means` (way, d) are class means of such embeddings over
     `images` (way,) images each, these among them. `centred` (way, d) is overwritten.
     """
@@ -42,7 +42,7 @@ def measure(rows, embeddings, labels, means, images, centred) -> None:
         row[LIKE] = similar.argmax()
         row[OTHER] = similar[int(row[LIKE])]
         count = images[label]
-        if count < 2:
+        if count < 2 or label == background:
             row[OWN] = row[NEAR] = np.nan
             continue
         others = (means[label] * count - e) / (count - 1)

@@ -23,7 +23,7 @@ from tinytrain.heads.head import (
     Support,
     unit,
 )
-from tinytrain.heads.out_of_distribution import limit_finder
+from tinytrain.heads.out_of_distribution import finder_for
 from tinytrain.kernels.rows import divide_rows, dots
 
 
@@ -102,14 +102,14 @@ def calibrated(
         mean = means[label] * scale - e * (scale - 1)
         logits[label] = own_logit(mean, e, images[label] - 1)
 
-    found = limit_finder(lambda k: logits_of(means[k]), images) if head.method.limited else None
+    found = finder_for(head.method, support, lambda k: logits_of(means[k]))
     leave = leave_out or own_class
 
     def left_out(logits, e, label):
         leave(logits, e, label)
         without = unseen(logits, e, label) if unseen and (found or support.judge) else logits
         if found:
-            found.add(without)
+            found.add(without, label)
         if support.judge:
             support.judge(without, label)
 

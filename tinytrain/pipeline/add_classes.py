@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tinytrain.base.class_names import wrong_class_names
+from tinytrain.base.class_names import wrong_class_names, wrong_more_names
 from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Delta
@@ -41,8 +41,8 @@ def add_classes(
     """
     embedder, spec = embedder_of(network, delta, backend), network.input
     names = (*delta.class_names, *(n for n in class_names if n not in delta.class_names))
-    if wrong := wrong_class_names(class_names) or wrong_class_names(names):
-        raise InputError("class-names", f"{wrong}; give every class a name of its own")
+    if wrong := wrong_class_names(class_names) or wrong_more_names(delta.class_names, class_names):
+        raise InputError("class-names", f"{wrong}; leave it out or call it otherwise")
     rows = np.array([names.index(name) for name in class_names], np.int32)[images.labels]
     for name in class_names:
         if names.index(name) not in rows:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from tinytrain.base.class_names import BACKGROUND, background_in
 from tinytrain.base.errors import InputError
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.episode.episode import folds as divided
@@ -108,7 +109,7 @@ def check(
     network.check_finite()
     device, images, names = device or Device(), episode.support, episode.class_names
     embeddings = embed(network, images, device)
-    rows, repeats = left_out_rows(embeddings, images.labels)
+    rows, repeats = left_out_rows(embeddings, images.labels, episode.background)
     suspects = find_suspects(rows, images, names)
     mislabelled = [s.index for s in suspects if s.reason == MISLABELLED]
     found = left_out(margins(rows), mislabelled, images.labels, names, repeats)
@@ -148,21 +149,23 @@ def with_adaptations(
     return replace(found, estimate=folded(right, len(episode.support), folds, found.left_out))
 
 
-def left_out_rows(embeddings: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, Repeats]:
+def left_out_rows(
+    embeddings: np.ndarray, labels: np.ndarray, background: int | None = None
+) -> tuple[np.ndarray, Repeats]:
     """`leave_one_out.measure` of all images, (n, COLUMNS), and what those feign that repeat others.
 
     `embeddings` (n, d) have length 1. Copies are no part of the class means.
     """
     order, sketches, copies = dealt(labels), Sketches(embeddings.shape[1]), np.zeros(len(labels), bool)
     sketches.add(embeddings[order], labels[order], _means(embeddings, labels, copies).mean(axis=0))
-    every = _rows(embeddings, labels, order, copies)
+    every = _rows(embeddings, labels, order, copies, background)
     copies[order] = sketches.copies(labels[order])
-    rows = _rows(embeddings, labels, order, copies) if copies.any() else every
+    rows = _rows(embeddings, labels, order, copies, background) if copies.any() else every
     fewer = feigned(recognised(every), recognised(rows))
     return rows, Repeats(copies, fewer, fewer + sketches.repeated())
 
 
-def _rows(embeddings: np.ndarray, labels: np.ndarray, order: np.ndarray, copies: np.ndarray) -> np.ndarray:
+def _rows(embeddings, labels: np.ndarray, order: np.ndarray, copies: np.ndarray, background) -> np.ndarray:
     """Rows of `leave_one_out.measure`, BATCH in `order` at a time, against means without `copies`."""
     rows = np.empty((len(labels), COLUMNS), np.float32)
     means = _means(embeddings, labels, copies)
@@ -170,7 +173,7 @@ def _rows(embeddings: np.ndarray, labels: np.ndarray, order: np.ndarray, copies:
     for first in range(0, len(order), BATCH):
         chosen = order[first : first + BATCH]
         some = np.empty((len(chosen), COLUMNS), np.float32)
-        measure(some, embeddings[chosen], labels[chosen], means, counts, centred)
+        measure(some, embeddings[chosen], labels[chosen], means, counts, centred, background)
         rows[chosen] = some
     return rows
 
@@ -203,6 +206,7 @@ def _by_class(rows: np.ndarray, labels: np.ndarray, names: tuple[str, ...]) -> t
     found = margins(rows)
     clear = [found[labels == k].mean() for k in range(len(names))]
     order = np.argsort(np.nan_to_num(clear, nan=-np.inf), kind="stable")
+    order = order[order != background_in(names)] if BACKGROUND in names else order
     return tuple(_of_class(names, k, rows[labels == k, LIKE], found[labels == k]) for k in order.tolist())
 
 

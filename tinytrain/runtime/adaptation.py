@@ -125,7 +125,7 @@ class Run:
         self.array, tables = self.trainer.bind.array, self.trainer.bind.tables
         if Role.SEED in tables:
             tables[Role.SEED][0] = self.seed & 0x7FFFFFFF
-        self.fitting, self.recipe = HeadFitting(self.trainer), program.recipe
+        self.fitting, self.recipe = HeadFitting(self.trainer, self.episode.background), program.recipe
 
     def cache_features(self) -> None:
         """Run the frozen part over all images and views that the plan caches."""
@@ -294,7 +294,7 @@ class Run:
 
     def _without_training(self) -> Delta:
         """The delta of the recipe's head alone: everything once more but the training, in the same arena."""
-        self.fitting, self.repeated = HeadFitting(self.trainer), True
+        self.fitting, self.repeated = HeadFitting(self.trainer, self.episode.background), True
         self.cache_features()
         self.fit_heads()
         delta = self._result([])

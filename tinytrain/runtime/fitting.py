@@ -85,11 +85,20 @@ class Fitting(ABC):
     """Fits heads to the images with `labels` (n,) in `order`, and measures these for the guard meanwhile.
 
     `repeats` says which images repeat others, as the network is before training. What `leave_one_out.measure`
-    finds before it goes to `rows` (n, COLUMNS).
+    finds before it goes to `rows` (n, COLUMNS). The class `background` is never an answer.
     """
 
-    def __init__(self, kernels, labels: np.ndarray, order: np.ndarray, size: int, rows: np.ndarray):
+    def __init__(
+        self,
+        kernels,
+        labels: np.ndarray,
+        order: np.ndarray,
+        size: int,
+        rows: np.ndarray,
+        background: int | None,
+    ):
         self.kernels, self.labels, self.order, self.size, self.rows = kernels, labels, order, size, rows
+        self.background = background
         self.repeats = Repeats(np.zeros(len(labels), bool))
         self.right = self.judged = 0  # images by the recipe's head without them, the last time it was fitted
 
@@ -144,20 +153,21 @@ class Fitting(ABC):
                 means, counts = fit.arrays["means"], fit.arrays["class counts"]
                 continue
             self.right = self.judged = 0
-            support = Support(partial(clean, fit.views), clean, images, steps, self._judge)
-            own = fit.as_kept(fit.method.fit(kernels, fit.arrays, support))
+            support = Support(partial(clean, fit.views), clean, images, steps, self._judge, self.background)
+            own = fit.as_kept(fit.method.fit(kernels, fit.arrays, support).knowing(self.background))
         class_means(kernels, means, counts, clean())
         centre = means.mean(axis=0)
 
         def measured(chosen: np.ndarray, batch: np.ndarray) -> None:
             found = np.empty((len(chosen), COLUMNS), np.float32)
-            measure(found, batch, labels[chosen], means, images, scratch.centred)
+            measure(found, batch, labels[chosen], means, images, scratch.centred, self.background)
             rows[chosen] = found
             if sketches:
                 sketches.add(batch, labels[chosen], centre)
 
         if fit.method is BASELINE:
-            support = Support(clean, partial(embeddings.without, copies, each=measured), images, steps)
+            measuring = partial(embeddings.without, copies, each=measured)
+            support = Support(clean, measuring, images, steps, background=self.background)
             cosine = fit.as_kept(BASELINE.of_means(kernels, fit.arrays, support))
         else:
             for chosen, batch in embeddings.batches(0):
@@ -165,7 +175,8 @@ class Fitting(ABC):
         return cosine, own, means
 
     def _judge(self, logits: np.ndarray, label: int) -> None:
-        self.right, self.judged = self.right + int(logits.argmax() == label), self.judged + 1
+        if label != self.background:
+            self.right, self.judged = self.right + int(logits.argmax() == label), self.judged + 1
 
     def is_better_than_prototypes(self) -> bool:
         """Whether the recipe's head recognises more images without themselves, both without training.
@@ -180,10 +191,10 @@ class Fitting(ABC):
 class HeadFitting(Fitting):
     """Fits the heads of an adaptation in its arena."""
 
-    def __init__(self, trainer: Trainer):
+    def __init__(self, trainer: Trainer, background: int | None = None):
         self.trainer, self.program, self.array = trainer, trainer.program, trainer.bind.array
         size, rows = self.program.network.embedding_size, self.array("left out (before)")
-        super().__init__(trainer.kernels, trainer.labels, trainer.order, size, rows)
+        super().__init__(trainer.kernels, trainer.labels, trainer.order, size, rows, background)
 
     def _fitted(
         self, after: bool, steps: int, sketches: Sketches | None = None

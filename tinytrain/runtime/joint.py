@@ -49,7 +49,9 @@ class JointFitting(Fitting):
         labels, way, size = episode.support.labels, episode.n_way, committee.embedding_size
         self.methods = head_methods(method)
         self.rows_after = np.empty((len(labels), COLUMNS), np.float32)
-        super().__init__(device.kernels(), labels, dealt(labels), size, np.empty_like(self.rows_after))
+        super().__init__(
+            device.kernels(), labels, dealt(labels), size, np.empty_like(self.rows_after), episode.background
+        )
         self.scratch = Scratch(
             np.empty((way, size), np.float32), np.empty(way, np.float32), np.empty((way, size), np.float32)
         )

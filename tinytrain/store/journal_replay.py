@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tinytrain.base.class_names import MAX_CLASSES, wrong_class_names
+from tinytrain.base.class_names import MAX_CLASSES, wrong_more_names
 from tinytrain.base.errors import InputError
 from tinytrain.delta.classes import after_forgetting, forget, rename
 from tinytrain.delta.delta import Delta
@@ -94,12 +94,11 @@ def _corrected(kernels, delta: Delta, entry: Entry) -> Delta:
     """An embedding counts as one image does: as often as there were views of each. A new class is added."""
     name, names = unicodedata.normalize("NFC", entry.name), delta.class_names
     if name not in names:
-        names = (*names, name)
-        wrong = wrong_class_names(names)
+        wrong, names = wrong_more_names(names, [name]), (*names, name)
         if len(names) > MAX_CLASSES:
             wrong = f"{len(names)} classes are more than {MAX_CLASSES}"
         if wrong:
-            raise InputError("class-names", f"{wrong}; give every class a name of its own")
+            raise InputError("class-names", f"{wrong}; call it otherwise")
     size = delta.head.embedding_size
     if entry.embedding.shape != (size,):
         text = f"an embedding of {entry.embedding.size} values was learnt, the head takes {size}"

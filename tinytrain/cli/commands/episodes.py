@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tinytrain.backbones.load import open_backbone
+from tinytrain.base.class_names import BACKGROUND
 from tinytrain.base.errors import BudgetError, UsageError
 from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.units import parse_bytes, parse_fraction, parse_seconds
@@ -24,6 +25,12 @@ def add_arguments(parser) -> None:
         metavar="NAME",
         help="pack, generated domain or target set NAME:DIR instead of DIR (see 'tinytrain data --help'); "
         f"default: {DEFAULT_DATA}",
+    )
+    parser.add_argument(
+        "--background",
+        metavar="DIR",
+        help="folder of what is no answer, such as a minute of the room and of talk, which sets what is "
+        "unknown; a folder 'background' in DIR is the same",
     )
     add_number(
         parser, "--way", 2,
@@ -224,7 +231,7 @@ def draw(arguments, policy):
     of_folder = arguments.folder is not None
     if of_folder and arguments.data is not None:
         raise UsageError("usage", "give a folder or --data, not both")
-    if ignored := given(arguments, ("episode",) if of_folder else ("flip",)):
+    if ignored := given(arguments, ("episode",) if of_folder else ("flip", "background")):
         raise UsageError(
             "usage", f"{ignored[0]} has no effect {'for a folder' if of_folder else 'without DIR'}"
         )
@@ -233,7 +240,7 @@ def draw(arguments, policy):
         again = partial(_from_dataset, arguments)
         return Drawn(again(dataset), dataset, again, once=False)
     refuse_other_kinds(arguments.folder, "images")
-    dataset = folder_dataset(arguments.folder, arguments.flip)
+    dataset = folder_dataset(arguments.folder, arguments.flip, arguments.background)
     again = partial(_from_folder, arguments, least_classes(policy))
     return Drawn(again(dataset), dataset, None if arguments.shots is None else again)
 
@@ -292,5 +299,5 @@ def _too_few(arguments, episode) -> list[str]:
     return [
         f"class {name!r} has {count} of {arguments.shots} images"
         for name, count in zip(episode.class_names, episode.shots.tolist(), strict=True)
-        if count < arguments.shots
+        if count < arguments.shots and name != BACKGROUND
     ]

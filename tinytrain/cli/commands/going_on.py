@@ -17,9 +17,9 @@ from tinytrain.cli.commands.common import (
 from tinytrain.cli.commands.hints import predict_words
 
 # Options of `episodes` that say which images of a class are used, and how: with --from all of them are.
-SAMPLING = ("data", "way", "shots", "queries", "episode")
+SAMPLING = ("data", "background", "way", "shots", "queries", "episode")
 # Options of `episodes` for sampling and training, which have no effect with --add.
-TRAINING = ("way", "shots", "queries", "episode", "budget", "macs", "macs_mode", "precision")
+TRAINING = ("background", "way", "shots", "queries", "episode", "budget", "macs", "macs_mode", "precision")
 TRAINING += ("policy", "head", "replay")
 METHOD = ("policy", "head", "replay", "macs", "macs_mode")  # those that the delta itself settles
 
