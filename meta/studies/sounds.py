@@ -46,8 +46,8 @@ def run_job(network, dataset, args) -> dict:
     every = embedded(network, dataset, np.arange(len(dataset)))
     groups = groups_of(dataset.names, args.group)
     kernels, found = kernel_table.load(), {head: [] for head in HEADS}
-    own = args.others == OTHER_CLASSES
-    others = folder_dataset(args.others) if args.others and not own else None
+    among = args.others == OTHER_CLASSES
+    others = folder_dataset(args.others) if args.others and not among else None
     strange = every if others is None else embedded(network, others, np.arange(len(others)))
     background = [at_least(0)(count) for count in args.background.split(",")] if args.others else []
     rates = {f"{name} {n}": [] for n in background for name in RATES}
@@ -60,7 +60,7 @@ def run_job(network, dataset, args) -> dict:
                 found[name].append(round(float(right.mean()), 4))
             for count in background:
                 rng = rng_for(args.seed, "others", episode)
-                if own:
+                if among:
                     learnt, left = (rng.permutation(side) for side in rest)
                 else:
                     order = rng.permutation(len(others))

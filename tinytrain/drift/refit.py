@@ -4,6 +4,8 @@ The rule is that of hybrid adaptation (Disabato and Roveri, arXiv:2107.14759): e
 a detector says that the stream has changed, what was learnt from images before the change is dropped.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tinytrain.heads.head import FIT_TAKES, FITTING, Head, HeadMethod, Support
@@ -35,12 +37,17 @@ def refitted(
 
 
 def fitted(
-    method: HeadMethod, kernels, embeddings: np.ndarray, labels: np.ndarray, background: int | None = None
+    method: HeadMethod,
+    kernels,
+    embeddings: np.ndarray,
+    labels: np.ndarray,
+    background: int | None = None,
+    judge: Callable[[np.ndarray, int], None] | None = None,
 ) -> Head:
     """The head of `method` for embeddings (n, d) of any length with labels (n,), as a delta stores it.
 
-    The class `background` is never its answer. It does not see copies (`heads.repeats`), such as corrections
-    of one thing again and again.
+    The class `background` is never its answer, and `judge` is that of `Support`. It does not see copies
+    (`heads.repeats`), such as corrections of one thing again and again.
     """
     lengths = np.sqrt((embeddings * embeddings).sum(axis=1, keepdims=True) + 1e-12)
     unit, labels = np.ascontiguousarray(embeddings / lengths, np.float32), labels.astype(np.int32)
@@ -55,5 +62,5 @@ def fitted(
     def batches():
         yield unit, labels
 
-    head = method.fit(kernels, those(FIT_TAKES), Support(batches, batches, images, background=background))
+    head = method.fit(kernels, those(FIT_TAKES), Support(batches, batches, images, 0, judge, background))
     return head.for_delta(those((FITTING,))).knowing(background)

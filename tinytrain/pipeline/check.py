@@ -15,6 +15,8 @@ from tinytrain.guard.suspects import MISLABELLED, Suspect, find_suspects
 from tinytrain.heads.leave_one_out import COLUMNS, LIKE, margins, measure, recognised
 from tinytrain.heads.repeats import Repeats, Sketches, feigned
 from tinytrain.network.network import Network
+from tinytrain.pipeline import background
+from tinytrain.pipeline.background import Background
 from tinytrain.pipeline.learning_curve import LEAST, Gain, expected_gain
 from tinytrain.pipeline.networks import Compared, compared, embed, installed, preferred, tiers_in
 from tinytrain.report import Report
@@ -51,6 +53,7 @@ class Check:
     `gain` (of five more images per class) if a class has too few. `duplicates` are JSON values. `by_class`
     begins with the class whose images are told from others least clearly: that to photograph next.
     `networks` are all combinations of those that are here, the one in use first; none if no other is here.
+    `background` is what that brings, if there is one.
     """
 
     classes: tuple[str, ...]
@@ -63,6 +66,7 @@ class Check:
     gain: Gain | None
     by_class: tuple[OfClass, ...]
     networks: tuple[Compared, ...]
+    background: Background | None = None
 
     @property
     def next_class(self) -> OfClass:
@@ -87,6 +91,7 @@ class Check:
             "next_class": asdict(self.next_class),
             "by_class": [asdict(found) for found in self.by_class],
             "networks": [row.to_json() for row in self.networks],
+            "background": self.background and self.background.to_json(),
             "auto": self.auto,
         }
 
@@ -117,6 +122,10 @@ def check(
     kept = np.setdiff1d(single, mislabelled)
     if np.bincount(images.labels[kept], minlength=len(names)).min() < LEAST:
         kept = single
+    answers, brings = kept[images.labels[kept] != episode.background], None
+    if episode.background is not None:
+        few = embeddings[single], images.labels[single], episode.background
+        brings = background.measured(device.kernels(), *few, seed)
     return Check(
         names,
         tuple(episode.shots.tolist()),
@@ -125,9 +134,12 @@ def check(
         _confusion(rows, images, names),
         suspects,
         tuple(d.to_json() for d in episode.duplicates),
-        expected_gain(embeddings[kept], images.labels[kept], seed=seed),
+        expected_gain(
+            embeddings[answers], np.unique(images.labels[answers], return_inverse=True)[1], seed=seed
+        ),
         _by_class(rows, images.labels, names),
         compared(network, beside, images.take(single), embeddings[single], seed, device),
+        brings,
     )
 
 

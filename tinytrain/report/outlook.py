@@ -12,7 +12,7 @@ HARDLY = 0.02  # a gain of accuracy below this is hardly worth taking photograph
 def render(found, width: int = WIDTH, verbose: bool = False) -> str:
     """What `check` found as text: an item for each question, in twelve lines unless `verbose`.
 
-    Other networks take two lines more.
+    Other networks take two lines more, and so does a background.
     """
     judged = found.left_out.judged
     items = [
@@ -24,10 +24,12 @@ def render(found, width: int = WIDTH, verbose: bool = False) -> str:
         else Item("suspects", ALONE),
         _duplicates(found.duplicates, found.left_out.repeated),
         Item("enough", _gain(found.gain)),
+        *([Item("background", _background(found.background))] if found.background else []),
         Item("next", _next_class(found)),
         *([Item("networks", _networks(found.networks, found.auto))] if found.networks else []),
     ]
-    return "\n".join(fitted(items, width, None if verbose else LINES + 2 * bool(found.networks)))
+    more = 2 * bool(found.networks) + 2 * bool(found.background)
+    return "\n".join(fitted(items, width, None if verbose else LINES + more))
 
 
 def _images(found) -> str:
@@ -76,6 +78,16 @@ def _gain(gain) -> str:
     mid, low, high = (f"{x:+.0f}" for x in points)
     more = f"{gain.images} more images of every class would bring {mid} points of accuracy"
     return f"{_enough(gain)}: {more} (95 % interval {low} to {high})"
+
+
+def _background(beside) -> str:
+    """How often its like is taken for a class now, and whether more of it would help."""
+    often = f"{beside.taken:.0%} of images like these {beside.images} are taken for a class now"
+    kept = (
+        f"{beside.kept:.0%} of the classes' images are named, {beside.half:.0%} with half of the background"
+    )
+    more = "hardly helps" if beside.kept - beside.half < HARDLY else "helps"
+    return f"{often} (95 % interval {beside.low:.0%} to {beside.high:.0%}); {kept}: more of it {more}"
 
 
 def _enough(gain) -> str:
