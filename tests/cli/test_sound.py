@@ -14,6 +14,9 @@ from watching import CLASSES
 from waves import clip, wav, write_clips, write_encoder
 
 import tinytrain
+from tinytrain.cli.commands import watch
+from tinytrain.cli.main import parser_of
+from tinytrain.stream.session import About
 
 
 @pytest.fixture(scope="module")
@@ -201,3 +204,60 @@ def test_that_is_nothing_is_learnt_of_a_stream_and_forgotten_with_the_background
     assert tt("forget", tmp_path / "state", CLASSES[0]) == 0
     assert tt("forget", room.delta, "background", "--out", tmp_path / "f.safetensors") == 0
     assert tinytrain.load_delta(tmp_path / "f.safetensors").head.limit is None
+
+
+def stream_of(*sounds):
+    """A WAV file of `sounds`, a second of quiet around each."""
+    quiet = [np.random.default_rng(n).normal(0, 0.003, 24_000) for n in range(len(sounds) + 1)]
+    return wav(
+        np.concatenate([quiet[0], *(part for pair in zip(sounds, quiet[1:], strict=True) for part in pair)])
+    )
+
+
+def test_words_of_a_stream_are_named_corrected_and_kept_and_mistakes_an_hour_are_said(
+    made, room, tmp_path, capsys
+):
+    heard = tmp_path / "heard.wav"
+    heard.write_bytes(stream_of(clip(0, 40), clip(3, 41), clip(1, 42), clip(2, 43)))
+    (tmp_path / "bg").mkdir()
+    (tmp_path / "bg" / "a.wav").write_bytes(stream_of(clip(3, 50), clip(3, 51)))
+    words = (room.delta, "--microphone", heard, "--store", tmp_path / "state", *made.backbone, "--json")
+    assert tt("watch", *words, "--background", tmp_path / "bg", "--per-hour", "0") == 0
+    said = capsys.readouterr()
+    rows = [json.loads(line) for line in said.out.splitlines()]
+    found = [(row["image"], row["class"]) for row in rows if "verdict" in row]
+    assert "mistakes: none (95 % interval 0 to " in said.err and "minutes of background" in said.err
+    assert {name for _, name in found} <= {*CLASSES, None} and len(found) >= 2
+    assert all(place.endswith(" s") for place, _ in found)
+    arguments = parser_of("watch")[0].parse([str(word) for word in words])
+    session = watch.opened(arguments)
+    for frame in watch._frames(arguments, time.sleep, session.watcher):
+        if frame is not None:
+            session.look_at(frame)
+            session.correct([About(frame.name, "background")])
+            break
+    said = capsys.readouterr()
+    assert '"event": "correction"' in said.out and "give --background PATH" in said.err
+    kept = [*(tmp_path / "state").rglob("*.wav")]
+    assert len(kept) == 1 and kept[0].parent.name == "background"
+
+
+def test_what_cannot_listen_says_why_in_one_line(made, room, tmp_path, capsys):
+    ridge, nowhere = tmp_path / "ridge.safetensors", tmp_path / "no.wav"
+    adapt = ("adapt", made.root / "clips", "--head", "ridge", "--no-train", *made.backbone, "--force")
+    assert tt(*adapt, "--out", ridge) == 0
+    nowhere.write_bytes(b"RIFF")
+    for code, what, words in (
+        (2, "one of the three", (room.delta, tmp_path, "--microphone")),
+        (2, "no effect without --microphone", (room.delta, tmp_path, "--per-hour", "1")),
+        (2, "--per-hour needs --background", (room.delta, "--per-hour", "1", "--microphone")),
+        (2, "cannot tell what is nothing", (ridge, "--microphone", *made.backbone)),
+        (3, "ffmpeg -i FROM", (room.delta, "--microphone", nowhere, *made.backbone)),
+        (3, "has no WAV file", (room.delta, "--background", tmp_path, "--microphone", *made.backbone)),
+    ):
+        if "has no WAV" in what:
+            nowhere.unlink()
+        capsys.readouterr()
+        assert tt("watch", *words) == code, words
+        err = capsys.readouterr().err.splitlines()
+        assert what in err[-1] and "Traceback" not in "".join(err), err

@@ -73,14 +73,23 @@ class LogMel:
 def log_mel(samples: np.ndarray, settings: LogMel, bins: int) -> np.ndarray:
     """Spectra (rows, bins) float64 of samples (n,), by `bins` triangles; less than a row is repeated."""
     samples = np.resize(samples, max(len(samples), settings.sequence_length))
+    return below_top(rows_of(samples, settings, bins), settings)
+
+
+def below_top(values: np.ndarray, settings: LogMel) -> np.ndarray:
+    """What depends on more than one row of `rows_of`: at most `top_db` below the largest of all."""
+    return np.maximum(values, values.max() - settings.top_db) if settings.power_to_db else values
+
+
+def rows_of(samples: np.ndarray, settings: LogMel, bins: int) -> np.ndarray:
+    """(rows, bins) float64 of samples (n,), of which there are enough for one row."""
     views = np.lib.stride_tricks.sliding_window_view(samples, settings.sequence_length)
     framed = views[:: settings.sequence_stride] * _window(settings.sequence_length)
     magnitudes = np.abs(np.fft.rfft(framed * settings.full_scale, settings.fft_length))
     mel = (magnitudes**settings.mag_exp) @ triangles(settings, bins)
     if not settings.power_to_db:
         return np.log(mel + settings.min_power)
-    decibels = 10 * np.log10(np.maximum(mel, settings.min_power))
-    return np.maximum(decibels, decibels.max() - settings.top_db)
+    return 10 * np.log10(np.maximum(mel, settings.min_power))
 
 
 @lru_cache(4)

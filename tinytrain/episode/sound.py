@@ -10,11 +10,14 @@ from tinytrain.base.errors import InputError
 from tinytrain.episode.augment import USUAL, Ranges
 from tinytrain.episode.decode import named_errors
 from tinytrain.episode.kind import Kind, UnknownEndError, content_of
-from tinytrain.episode.logmel import HTK, LogMel, log_mel
+from tinytrain.episode.logmel import HTK, LogMel, below_top, log_mel, rows_of
 from tinytrain.episode.wav import MOST_SECONDS, is_open, parsed, resampled, samples_of
 from tinytrain.network.input_spec import InputSpec
 
 CONVERT = "is a recording of another form; convert it with 'ffmpeg -i FROM TO.wav'"
+# A row of a stream is loud if it is so many decibels above the SOFT quantile of the window; a pause is so
+# many seconds without one; rows AROUND what is loud belong to it. Chosen on wake words in a stream.
+LOUDER, SOFT, PAUSE, AROUND = 10.0, 0.1, 0.12, 3
 OTHERS = (".mp3", ".m4a", ".aac", ".ogg", ".opus", ".flac", ".wma", ".aif", ".aiff", ".amr")
 # How a clip is shown without a network.
 SHOWN = LogMel(16_000, 512, 400, 160, 60.0, 7800.0, 1.0, HTK, False, 0.001, 0.0, 1.0, -7.0, 4.0)
@@ -55,12 +58,7 @@ class SoundKind(Kind):
         samples = _samples(content, settings.sampling_rate)
         if len(samples) > count:
             samples = loudest(samples, count, settings.sequence_stride)
-        values = log_mel(samples, settings, bins)
-        soft, lack = values.min(axis=0, keepdims=True), rows - len(values)
-        around = np.repeat(soft, lack // 2, axis=0), np.repeat(soft, lack - lack // 2, axis=0)
-        values = np.concatenate([around[0], values, around[1]])
-        codes = (values - settings.low) * (255 / (settings.high - settings.low))
-        return np.clip(np.rint(codes), 0, 255).astype(np.uint8)[..., None]
+        return coded(log_mel(samples, settings, bins), rows, settings)
 
     def check(self, source: str | os.PathLike | bytes) -> None:
         super().check(source)
@@ -108,6 +106,64 @@ class SoundKind(Kind):
 def _samples(content: bytes, rate: int) -> np.ndarray:
     wave = parsed(content)
     return resampled(samples_of(wave), wave.rate, rate)
+
+
+def coded(values: np.ndarray, rows: int, settings: LogMel) -> np.ndarray:
+    """The item (rows, bins, 1) uint8 of spectra (n, bins), n at most `rows`; around fewer is the softest."""
+    soft, lack = values.min(axis=0, keepdims=True), rows - len(values)
+    around = np.repeat(soft, lack // 2, axis=0), np.repeat(soft, lack - lack // 2, axis=0)
+    values = np.concatenate([around[0], values, around[1]])
+    codes = (values - settings.low) * (255 / (settings.high - settings.low))
+    return np.clip(np.rint(codes), 0, 255).astype(np.uint8)[..., None]
+
+
+class Window:
+    """The last sound of a stream as an item of `spec`; only rows of new samples are computed.
+
+    It is what is loud up to now, back to the last pause, as clips hold one word each; without a pause it is
+    all that the item has room for. `end` is how many samples there have been.
+    """
+
+    def __init__(self, spec: InputSpec):
+        self.rows, self.bins, _ = spec.shape
+        self.settings, self.end = LogMel.of(dict(spec.parameters)), 0
+        self._samples, self._values = np.empty(0, np.int16), np.empty((0, self.bins))
+        self._rest = self._samples  # behind the beginning of the next row
+
+    def add(self, samples: np.ndarray) -> None:
+        """Go on by samples (n,) int16 of the rate of the settings."""
+        s, self.end = self.settings, self.end + len(samples)
+        self._rest = np.concatenate([self._rest, samples])
+        if (new := (len(self._rest) - s.sequence_length) // s.sequence_stride + 1) > 0:
+            values = rows_of(self._rest.astype(np.float32) / 2**15, s, self.bins)
+            self._values = np.concatenate([self._values, values])[-self.rows :]
+            whole = np.concatenate([self._samples, self._rest[: new * s.sequence_stride]])
+            self._samples = whole[-self.rows * s.sequence_stride :]
+            self._rest = self._rest[new * s.sequence_stride :]
+
+    def item(self) -> np.ndarray | None:
+        """(rows, bins, 1) uint8, as `SoundKind.decode` gives for `samples`; None before the first row."""
+        if not len(self._values):
+            return None
+        first, last = self._shown()
+        return coded(below_top(self._values[first:last], self.settings), self.rows, self.settings)
+
+    def samples(self) -> np.ndarray:
+        """Those (n,) int16 that the item shows."""
+        (first, last), s = self._shown(), self.settings
+        whole = np.concatenate([self._samples, self._rest])
+        return whole[first * s.sequence_stride : (last - 1) * s.sequence_stride + s.sequence_length]
+
+    def _shown(self) -> tuple[int, int]:
+        """The first row that is shown, and the one behind the last."""
+        s = self.settings
+        level = self._values.mean(axis=1) * (255 / (s.high - s.low))
+        loud = np.flatnonzero(level > np.quantile(level, SOFT) + s.code(LOUDER))
+        if not len(loud):
+            return 0, len(level)
+        pauses = np.flatnonzero(np.diff(loud) * s.sequence_stride > PAUSE * s.sampling_rate)
+        first = loud[pauses[-1] + 1] if len(pauses) else loud[0]
+        return max(0, first - AROUND), min(len(level), loud[-1] + 1 + AROUND)
 
 
 def loudest(samples: np.ndarray, count: int, step: int) -> np.ndarray:

@@ -46,9 +46,12 @@ class Limit(NamedTuple):
 
     def admits(self, logits: np.ndarray) -> bool:
         """Whether logits (way,) are those of an image of the classes. Logits that are no numbers are not."""
-        if self.background is not None:
-            return above(logits, self.background) > self.least
-        return energy(logits, self.scale) >= self.least
+        score = self.score(logits)
+        return score > self.least if self.background is not None else score >= self.least
+
+    def score(self, logits: np.ndarray) -> float:
+        """What `least` is compared with."""
+        return energy(logits, self.scale) if self.background is None else above(logits, self.background)
 
     def without(self, label: int) -> "Limit | None":
         """The limit of the classes without class `label`; None if that was the background."""

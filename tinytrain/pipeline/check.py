@@ -53,7 +53,6 @@ class Check:
     `gain` (of five more images per class) if a class has too few. `duplicates` are JSON values. `by_class`
     begins with the class whose images are told from others least clearly: that to photograph next.
     `networks` are all combinations of those that are here, the one in use first; none if no other is here.
-    `background` is what that brings, if there is one.
     """
 
     classes: tuple[str, ...]
@@ -66,7 +65,11 @@ class Check:
     gain: Gain | None
     by_class: tuple[OfClass, ...]
     networks: tuple[Compared, ...]
-    background: Background | None = None
+
+    @property
+    def background(self) -> Background | None:
+        """What that brings, if there is enough of it, and of every class."""
+        return self.gain and self.gain.background
 
     @property
     def next_class(self) -> OfClass:
@@ -122,10 +125,12 @@ def check(
     kept = np.setdiff1d(single, mislabelled)
     if np.bincount(images.labels[kept], minlength=len(names)).min() < LEAST:
         kept = single
-    answers, brings = kept[images.labels[kept] != episode.background], None
-    if episode.background is not None:
+    answers = kept[images.labels[kept] != episode.background]
+    _, of_answers = np.unique(images.labels[answers], return_inverse=True)
+    gain = expected_gain(embeddings[answers], of_answers, seed=seed)
+    if gain and episode.background is not None:
         few = embeddings[single], images.labels[single], episode.background
-        brings = background.measured(device.kernels(), *few, seed)
+        gain = replace(gain, background=background.measured(device.kernels(), *few, seed))
     return Check(
         names,
         tuple(episode.shots.tolist()),
@@ -134,12 +139,9 @@ def check(
         _confusion(rows, images, names),
         suspects,
         tuple(d.to_json() for d in episode.duplicates),
-        expected_gain(
-            embeddings[answers], np.unique(images.labels[answers], return_inverse=True)[1], seed=seed
-        ),
+        gain,
         _by_class(rows, images.labels, names),
         compared(network, beside, images.take(single), embeddings[single], seed, device),
-        brings,
     )
 
 

@@ -76,7 +76,7 @@ def _run(command: str, splitter: Splitter) -> Iterator[bytes | None]:
                 if os.fstat(errors.fileno()).st_size > MOST_WORDS:
                     errors.truncate(0)
             if process.wait() != 0:
-                why = _last_words(errors) or "without a message"
+                why = last_words(errors) or "without a message"
                 text = f"{one_line(command, 200)} ended with exit code {process.returncode}: {why}"
                 raise InputError("camera-failed", f"{text}; try it in a terminal")
         finally:
@@ -99,7 +99,7 @@ def end_group(process: subprocess.Popen) -> None:
         return
 
 
-def _last_words(errors: BinaryIO) -> str:
+def last_words(errors: BinaryIO) -> str:
     """The end of what the command said; many tools begin with their version and their options."""
     errors.seek(max(0, errors.seek(0, os.SEEK_END) - BLOCK))
     lines = errors.read(BLOCK).decode(errors="replace").split("\n")

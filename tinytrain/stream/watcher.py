@@ -115,6 +115,14 @@ class Watcher:
         self._remember(key, RecentImage(embedding, self._since, found.guess, digest, content, place))
         return replace(found, key=key, seconds=seconds)
 
+    def logits(self, item: np.ndarray) -> np.ndarray:
+        """Those (way,) of an item that the network takes, which is not remembered."""
+        return self.learner.delta.head.logits(self._embedding(self.predictor, item)[None])[0]
+
+    def score(self, logits: np.ndarray) -> float:
+        """What of logits (way,) is compared with the limit of the head, which must have one."""
+        return self.learner.delta.head.limit.score(logits)
+
     def guess_of(self, key: str) -> str | None:
         """What a recent image was taken for."""
         key = self._as_observed(key)

@@ -45,6 +45,7 @@ EXAMPLES = """\
   tinytrain watch state/ --command 'ffmpeg -f v4l2 -i /dev/video0 -f mjpeg -'
   tinytrain watch state/ camera/ --mqtt mqtt://homeassistant.local
   tinytrain watch state/ camera/ --on-verdict 'sh notify.sh' --metrics /run/tinytrain/watch.prom
+  tinytrain watch state/ --microphone --background quiet.wav
   find . -name '*.jpg' | tinytrain watch mine.safetensors -
 """
 
@@ -66,6 +67,27 @@ def add_arguments(parser) -> None:
         " again, or one that goes on writing JPEG, PNG or PPM images",
     )
     parser.add_argument(
+        "--microphone",
+        metavar="DEVICE",
+        nargs="?",
+        const="default",
+        help="instead of IMAGES: listen, by arecord to the ALSA device of that name, to a WAV file, or with "
+        "- to raw samples of 16 bits on standard input; what is said between pauses is looked at",
+    )
+    parser.add_argument(
+        "--background",
+        metavar="PATH",
+        help="a WAV file, or a folder of them, in which nothing is an answer: --microphone is as strict as "
+        "--per-hour needs it there, and says how often it is wrong; the longer the better, and best not what "
+        "was learnt",
+    )
+    parser.add_argument(
+        "--per-hour",
+        type=at_least(0),
+        metavar="N",
+        help="mistakes that --background may have in an hour; default: 1",
+    )
+    parser.add_argument(
         "--store",
         metavar="DIR",
         help="keep what is learnt in this store; if it is new, it begins with DELTA, otherwise its delta is"
@@ -80,9 +102,9 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--every",
         type=parse_seconds,
-        default=1.0,
         metavar="S",
-        help="seconds between two looks at a folder, or images of --command",
+        help="seconds between two looks at a folder, or images of --command (default: 1), or of --microphone "
+        "(0.24)",
     )
     parser.add_argument("--once", action="store_true", help="end when all images have been looked at")
     parser.add_argument(
@@ -144,7 +166,7 @@ def add_arguments(parser) -> None:
 def run(arguments) -> int:
     _check(arguments)
     keyboard = None
-    if arguments.source != STDIN and sys.stdin is not None and sys.stdin.isatty():
+    if STDIN not in (arguments.source, arguments.microphone) and sys.stdin is not None and sys.stdin.isatty():
         keyboard = Keyboard()
     session = opened(arguments)
 
@@ -154,7 +176,7 @@ def run(arguments) -> int:
     if keyboard is not None:
         session.help()
     with session.tell as readers:
-        frames = _frames(arguments, partial(_wait, keyboard, readers), session.watcher.kind)
+        frames = _frames(arguments, partial(_wait, keyboard, readers), session.watcher)
         try:
             for frame in frames:
                 if frame is not None:
@@ -172,9 +194,14 @@ def run(arguments) -> int:
 
 
 def _check(arguments) -> None:
-    given = (arguments.source, arguments.command)
-    if given.count(None) != 1:
-        raise UsageError("usage", "give IMAGES or --command CMD, one of the two; see tinytrain watch --help")
+    given = (arguments.source, arguments.command, arguments.microphone)
+    if given.count(None) != 2:
+        text = "give IMAGES, --command CMD or --microphone, one of the three; see tinytrain watch --help"
+        raise UsageError("usage", text)
+    if arguments.microphone is None and (arguments.background or arguments.per_hour is not None):
+        raise UsageError("usage", "--background and --per-hour have no effect without --microphone")
+    if arguments.per_hour is not None and arguments.background is None:
+        raise UsageError("usage", "--per-hour needs --background PATH, by which mistakes are counted")
     if arguments.null and arguments.source != STDIN:
         raise UsageError("usage", "--null has no effect without - as IMAGES")
     folder = arguments.source not in (None, STDIN)
@@ -236,20 +263,48 @@ def _begin(store, arguments, backbone) -> None:
     store.confirm()
 
 
-def _frames(arguments, wait, kind):
+def _heard(arguments, wait, watcher):
+    """Frames of the words in a stream of sound, with a line that says how often they are mistakes."""
+    from tinytrain.stream import listening, microphone
+
+    head, spec = watcher.learner.delta.head, watcher.predictor.input
+    if spec.kind != "sound" or head.limit is None:
+        what = "which cannot tell what is nothing" if spec.kind == "sound" else "which takes no sound"
+        text = (
+            f"--microphone needs a network of sound and a head with a limit, such as lda; this is one {what}"
+        )
+        raise UsageError("unsupported", text)
+    hop = arguments.every or listening.HOP
+    ear, least = listening.Ear(spec, watcher.logits, watcher.score, hop), head.limit.least
+    if arguments.background is None:
+        say("give --background PATH, a recording without any of the words, to know how often one is heard")
+    else:
+        blocks = microphone.folder_samples(arguments.background, ear.rate)
+        per_hour = 1 if arguments.per_hour is None else arguments.per_hour
+        least, rate = listening.threshold_for(ear, blocks, least, per_hour)
+        say(f"mistakes: {rate.words()} of background")
+        ear = listening.Ear(spec, watcher.logits, watcher.score, hop)
+    sound = microphone.sound_of(arguments.microphone, ear.rate, wait)
+    return microphone.frames(sound, ear, listening.Trigger(least, ear.rest))
+
+
+def _frames(arguments, wait, watcher):
     from tinytrain.network.input_spec import IMAGE
     from tinytrain.stream.camera import frames
     from tinytrain.stream.sources import FolderSource, named_on
 
+    kind, every = watcher.kind, arguments.every or 1.0
+    if arguments.microphone is not None:
+        return _heard(arguments, wait, watcher)
     if arguments.command is not None:
         if kind.name != IMAGE:
             text = f"--command gives images, and the network takes {kind.plural}; give a folder or names"
             raise UsageError("unsupported", text)
-        return frames(arguments.command, arguments.every, wait, arguments.once)
+        return frames(arguments.command, every, wait, arguments.once)
     if arguments.source == STDIN:
         return named_on(0, b"\0" if arguments.null else b"\n")
     store = arguments.store or arguments.delta
-    source = FolderSource(arguments.source, kind, arguments.every, arguments.once, wait, store)
+    source = FolderSource(arguments.source, kind, every, arguments.once, wait, store)
     if arguments.new:
         source.skip_present()
     return source

@@ -1,0 +1,138 @@
+"""Sound as it comes: from a microphone by ``arecord`` of alsa-utils, from a pipe, or from a WAV file.
+
+Every source gives samples (n,) int16 of one channel, a Note, or None where there is nothing new.
+"""
+
+import os
+import select
+import subprocess
+import tempfile
+import time
+import wave
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from tinytrain.base.errors import InputError, one_line
+from tinytrain.base.events import Note
+from tinytrain.stream.camera import end_group, last_words
+from tinytrain.stream.listening import Ear, Trigger, wav_of
+from tinytrain.stream.sources import Frame
+
+STDIN, USUAL = "-", "default"  # a pipe of samples of 16 bits, and the microphone that ALSA takes
+BLOCK, WAIT_SECONDS = 2**14, 0.1
+STALLED, AGAIN = 5.0, 2.0  # seconds without sound that are too many, and until it is tried again
+Sound = Iterator[np.ndarray | Note | None]
+
+
+def sound_of(source: str, rate: int, wait: Callable[[float], object] = time.sleep) -> Sound:
+    """Samples of STDIN, of a WAV file, or else of the ALSA device of that name, `rate` a second.
+
+    Raises InputError ``image-unreadable`` for a file of another form, ``camera-failed`` if no sound comes.
+    """
+    if source == STDIN:
+        return _samples(_blocks(0))
+    return file_samples(source, rate) if os.path.isfile(source) else _recorded(source, rate, wait)
+
+
+def file_samples(path: str, rate: int) -> Iterator[np.ndarray]:
+    """Samples (n,) int16 of a WAV file of any length. Raises InputError ``image-unreadable``."""
+    try:
+        with wave.open(path) as file:
+            form = file.getsampwidth(), file.getnchannels(), file.getframerate()
+            if form == (2, 1, rate):
+                while block := file.readframes(BLOCK):
+                    yield np.frombuffer(block, "<i2").astype(np.int16)
+                return
+        why = f"has {8 * form[0]} bits, {form[1]} channels and {form[2]} samples a second"
+    except (OSError, EOFError, wave.Error) as error:
+        why = f"cannot be read ({one_line(str(error), 100)})"
+    remedy = f"'ffmpeg -i FROM -ac 1 -ar {rate} -sample_fmt s16 TO.wav' makes one that can be listened to"
+    raise InputError("image-unreadable", f"{one_line(path, 200)} {why}; {remedy}")
+
+
+def folder_samples(path: str, rate: int) -> Iterator[np.ndarray]:
+    """Those of a WAV file, or of all in a folder, one after another. Raises as `file_samples` does."""
+    names = sorted(os.listdir(path)) if os.path.isdir(path) else [""]
+    files = [os.path.join(path, name) if name else path for name in names]
+    files = [file for file in files if not os.path.isdir(path) or file.lower().endswith((".wav", ".wave"))]
+    if not files:
+        raise InputError(
+            "file-missing", f"{one_line(path, 200)} has no WAV file; give one, or a folder of them"
+        )
+    for file in files:
+        yield from file_samples(file, rate)
+
+
+def frames(sound: Sound, ear: Ear, trigger: Trigger) -> Iterator[Frame | Note | None]:
+    """The words in `sound` as the `trigger` gives them, called by the seconds from the beginning to there."""
+    for block in sound:
+        if not isinstance(block, np.ndarray):
+            yield block
+            continue
+        for end, score in ear.hear(block):
+            if trigger.fires(end, score):
+                yield Frame(f"{end / ear.rate:.2f} s", wav_of(ear.window.samples(), ear.rate))
+        yield None
+
+
+def _recorded(device: str, rate: int, wait: Callable[[float], object]) -> Sound:
+    """What ``arecord`` gives; it is run again if it ends or stalls, which is said once, as is its return."""
+    command = ["arecord", "-q", "-t", "raw", "-f", "S16_LE", "-c", "1", "-r", str(rate), "-D", device]
+    ever, lost = False, False
+    while True:
+        with tempfile.TemporaryFile() as errors:
+            try:
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, bufsize=0,
+                    start_new_session=True,
+                )  # fmt: skip
+            except OSError as error:
+                text = f"arecord cannot be run ({error.strerror}); install alsa-utils, or pipe samples to '-'"
+                raise InputError("camera-failed", text) from error
+            try:
+                for block in _samples(_blocks(process.stdout.fileno())):
+                    if lost and block is not None:
+                        yield Note("the microphone is back")
+                    ever, lost = ever or block is not None, lost and block is None
+                    yield block
+            finally:
+                process.stdout.close()
+                end_group(process)
+            why = last_words(errors) or f"no sound for {STALLED:.0f} seconds"
+        if not ever:
+            name = one_line(device, 100)
+            raise InputError(
+                "camera-failed", f"microphone {name}: {why}; 'arecord -L' names those that are here"
+            )
+        if not lost:
+            yield Note(f"the microphone gives no sound ({why}); it is tried again")
+        lost = True
+        yield None
+        wait(AGAIN)
+
+
+def _blocks(descriptor: int) -> Iterator[bytes | None]:
+    """What arrives, None while nothing does; it ends with the sound, or if that has STALLED."""
+    last = time.monotonic()
+    while descriptor == 0 or time.monotonic() - last < STALLED:
+        if not select.select([descriptor], [], [], WAIT_SECONDS)[0]:
+            yield None
+            continue
+        if not (block := os.read(descriptor, BLOCK)):
+            return
+        last = time.monotonic()
+        yield block
+
+
+def _samples(blocks: Iterator[bytes | None]) -> Iterator[np.ndarray | None]:
+    """Samples of two bytes, the first of which may end a block."""
+    rest = b""
+    for block in blocks:
+        if block is None:
+            yield None
+            continue
+        block = rest + block
+        even = len(block) // 2 * 2
+        rest = block[even:]
+        yield np.frombuffer(block[:even], "<i2").astype(np.int16)
