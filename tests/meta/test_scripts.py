@@ -29,6 +29,7 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.trust": ("--queries", "load_backbone"),
     "studies.normal": ("--episodes", "load_backbone"),
     "studies.sounds": ("--episodes", "load_backbone"),
+    "studies.listening": ("--minutes", "load_backbone"),
     "studies.label_noise": ("--queries", "load_backbone"),
     "studies.motion": ("--queries", "load_backbone"),
     "studies.analog": ("--episodes", "load_backbone"),
