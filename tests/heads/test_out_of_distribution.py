@@ -292,6 +292,7 @@ def test_a_background_of_one_image_refuses_what_is_likest_to_it_alone():
 def test_the_background_is_the_same_class_after_another_one_was_forgotten():
     x, labels = with_background(Task(3), 4, 8)
     head = fitted("lda", x, labels, background=LAST)
+    assert head.limit.least == 0, "far from all, it need not be further away than the class is"
     fewer = head.without_class(0, WAY)
     assert fewer.limit.background == LAST - 1
     assert set(states(fewer, x[labels == LAST])) == {UNKNOWN}

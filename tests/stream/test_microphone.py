@@ -181,6 +181,14 @@ def test_a_microphone_that_stalls_is_started_again(arecord, tmp_path, monkeypatc
                     "the microphone is back", 2]  # fmt: skip
 
 
+def test_samples_are_whole_however_a_pipe_cuts_their_bytes():
+    data = np.arange(500, dtype="<i2").tobytes()
+    blocks = [data[:3], None, data[3:4], data[4:501], data[501:]]
+    found = [*microphone._samples(iter(blocks))]
+    assert found[1] is None
+    assert (np.concatenate([block for block in found if block is not None]) == np.arange(500)).all()
+
+
 def test_a_microphone_that_never_gave_a_sound_is_an_error(arecord, tmp_path, monkeypatch):
     arecord("echo no such device >&2; exit 1")
     with pytest.raises(
