@@ -34,10 +34,11 @@ LAYERS["doctor"] = "base kernels"
 LAYERS["datasets"] = "base episode"
 LAYERS["api"] = f"{LAYERS['pipeline']} pipeline trust store stream datasets codegen"
 LAYERS["serve"] = f"{LAYERS['api']} api"
-LAYERS["meta"] = f"{LAYERS['pipeline']} pipeline trust store stream datasets"
+LAYERS["federate"] = f"{LAYERS['pipeline']} pipeline"
+LAYERS["meta"] = f"{LAYERS['pipeline']} pipeline trust store stream datasets federate"
 LAYERS["firmware_sim"] = f"{LAYERS['meta']} codegen"
 LAYERS["kit"] = "base kernels pipeline backbones network"
-LAYERS["cli"] = f"{LAYERS['meta']} doctor codegen meta api serve firmware_sim kit"
+LAYERS["cli"] = f"{LAYERS['meta']} doctor codegen meta api serve federate firmware_sim kit"
 
 
 def package_of(module: str) -> str:

@@ -8,6 +8,7 @@ PACKAGES = {
     "keys": ("cryptography>=42",),
     "heic": ("pillow-heif>=1.0",),
     "data": ("scipy>=1.14",),
+    "federated": ("flwr>=1.42,<2",),
     "mqtt": ("paho-mqtt>=2.0",),
     "host": ("joblib>=1.5", "safetensors>=0.4.5"),
 }

@@ -25,6 +25,7 @@ COMMAND_GROUPS = {
         "merge": ("merge", "make one delta of what several devices learnt"),
         "mask": ("mask", "merge deltas so that nobody sees more than the sum"),
         "sign": ("sign", "say whose a delta is, or check it"),
+        "federate": ("federate", "the same over a network, in rounds"),
     },
     "images and networks": {
         "data": ("data", "list, check, preview, export and pack image data"),

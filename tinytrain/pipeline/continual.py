@@ -18,6 +18,7 @@ from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Episode, Images, episode_type
 from tinytrain.plan.budget import AUTO, Budget
 from tinytrain.plan.plan import recipe_check
+from tinytrain.plan.recipe import Recipe
 from tinytrain.policies.common import Policy
 from tinytrain.report.report import Report
 
@@ -95,6 +96,11 @@ def continued_policy(delta: Delta) -> Policy:
     if facts is None:
         raise InputError("no-replay", f"the delta does not say what was trained; {REMEDY}")
     recipe = parsed(recipe_check(), facts, "the recipe in the delta", "file-damaged")
+    return policy_of_recipe(recipe)
+
+
+def policy_of_recipe(recipe: Recipe) -> Policy:
+    """The policy that trains by `recipe`, whatever the images are."""
     return Policy(recipe.policy, lambda *_: recipe, "this project", shrinks=False, macs_limited=False)
 
 

@@ -64,7 +64,7 @@ class Plan:
 
     def to_json(self) -> dict:
         """The plan as JSON values; what is None is left out."""
-        return {"version": VERSION, **_plain(self)}
+        return {"version": VERSION, **plain(self)}
 
     @classmethod
     def from_json(cls, facts, source: str = "the plan") -> "Plan":
@@ -167,13 +167,13 @@ def _sizes(task: TaskShape) -> str:
     return f"{task.n_support} support images{old} of {task.n_way} classes and {task.n_query} queries{kept}"
 
 
-def _plain(value):
+def plain(value):
     """Dataclasses and tuples as JSON has them."""
     if is_dataclass(value):
         pairs = ((f.name, getattr(value, f.name)) for f in fields(value))
-        return {name: _plain(v) for name, v in pairs if v is not None}
+        return {name: plain(v) for name, v in pairs if v is not None}
     if isinstance(value, tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, bool | str | None):
         return value
     return int(value) if hasattr(value, "__index__") else finite_or_none(value)

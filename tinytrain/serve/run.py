@@ -1,8 +1,6 @@
 """Starts the server: a socket, uvicorn, and what is said in the terminal."""
 
-import errno
 import io
-import ipaddress
 import signal
 import socket
 import threading
@@ -11,7 +9,6 @@ from contextlib import contextmanager
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from tinytrain.base.errors import InputError
 from tinytrain.serve.hub import Hub
 from tinytrain.serve.routes import application
 from tinytrain.serve.security import Door, Guarded
@@ -75,25 +72,6 @@ class Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens at `host` and `port` (0: a free one). Raises InputError ``system``."""
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=128)
-    except (OSError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        taken = getattr(error, "errno", None) == errno.EADDRINUSE
-        remedy = "end the program that uses it, or give another --port" if taken else "give another --host"
-        raise InputError("system", f"port {port} of {host} cannot be used ({why}); {remedy}") from error
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def link(host: str, port: int, door: Door) -> str:

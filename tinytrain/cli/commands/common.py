@@ -3,6 +3,8 @@
 import argparse
 import contextlib
 import os
+import re
+import secrets
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -22,6 +24,7 @@ DEFAULT_WAY = 10  # of its classes: all
 DELTA_HELP = "delta file, or folder of a store, of which the delta in use is taken"
 SEVERAL = "; several of these joined by + look at an image side by side"
 NAMED = 5  # missing files that are listed by name
+LEAST_TOKEN = 16  # letters
 
 
 def add_action(actions, name: str, summary: str, examples: str, **options):
@@ -280,6 +283,24 @@ def print_result(result: dict, text: str, as_json: bool) -> None:
         ANSWER.give_json(result)
     else:
         ANSWER.give(shown(text))
+
+
+def token_in(path: str | None, make: bool = True) -> str:
+    """A new token, or the one in file `path`, which is made if it is not there, unless `make` is False.
+
+    Raises UsageError for what is no token.
+    """
+    from tinytrain.base.files import read_bytes, write_bytes
+
+    if path is None:
+        return secrets.token_urlsafe(18)
+    if make and not os.path.exists(path):
+        write_bytes(path, secrets.token_urlsafe(18).encode() + b"\n", 0o600)
+    token = read_bytes(path, 1000).decode(errors="replace").strip()
+    if not re.fullmatch(rf"[A-Za-z0-9_-]{{{LEAST_TOKEN},}}", token):
+        text = f"{path} holds no token of at least {LEAST_TOKEN} letters, digits, - and _; remove it"
+        raise UsageError("usage", f"{text}, and one is made")
+    return token
 
 
 def readers_of(arguments, class_names) -> list:

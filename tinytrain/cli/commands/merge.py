@@ -71,8 +71,6 @@ def run(arguments) -> None:
     from tinytrain.api.merge import merge
     from tinytrain.base.progress import ProgressLine
     from tinytrain.delta.file import save_delta
-    from tinytrain.report.conclusion import LINES
-    from tinytrain.report.layout import fitted, worded
 
     check_outputs(arguments.out, needed=arguments.deltas)
     if arguments.signed_by is not None:
@@ -98,9 +96,16 @@ def run(arguments) -> None:
     save_delta(arguments.out, found.delta)
     result = {"out": arguments.out, **found.to_json()}
     say(*found.warnings)
-    most = None if arguments.verbose else LINES
-    lines = fitted(_items(arguments.out, result), text_width(), most)
-    print_result(result, worded(opened[0].report, "\n".join(lines)), arguments.json)
+    print_result(result, merged_text(result, opened[0], arguments.verbose), arguments.json)
+
+
+def merged_text(result: dict, first, verbose: bool) -> str:
+    """What people read of a merge into the file ``result["out"]``, in the words for inputs of `first`."""
+    from tinytrain.report.conclusion import LINES
+    from tinytrain.report.layout import fitted, worded
+
+    lines = fitted(_items(result["out"], result), text_width(), None if verbose else LINES)
+    return worded(first.report, "\n".join(lines))
 
 
 def _without(arguments) -> None:

@@ -1,11 +1,8 @@
 """``tinytrain serve``: a page in a browser for a project, on this machine or for a network."""
 
-import os
-import re
-import secrets
 import sys
 
-from tinytrain.base.errors import InputError, UsageError
+from tinytrain.base.errors import InputError
 from tinytrain.base.extras import install
 from tinytrain.base.units import parse_bytes
 from tinytrain.cli.commands.common import (
@@ -17,6 +14,7 @@ from tinytrain.cli.commands.common import (
     print_result,
     readers_of,
     say,
+    token_in,
 )
 
 DESCRIPTION = (
@@ -31,7 +29,6 @@ EXAMPLES = """\
   tinytrain serve fruit/ --host 0.0.0.0 --https --camera /dev/video0
   tinytrain serve fruit/ --camera http://camera.local/stream
 """
-LEAST_TOKEN = 16  # letters
 
 
 def add_arguments(parser) -> None:
@@ -95,7 +92,7 @@ def run(arguments) -> int:
     source_at(arguments.camera)
     with running.bound(arguments.host, arguments.port) as listening:
         port, names = listening.getsockname()[1], names_of_this_machine()
-        token = None if running.is_loopback(arguments.host) else _token(arguments.token_file)
+        token = None if running.is_loopback(arguments.host) else token_in(arguments.token_file)
         door = Door(port, token, names, arguments.https)
         addresses = ("127.0.0.1", running.own_address())
         pair = certificate(addresses, names) if arguments.https else None
@@ -122,18 +119,3 @@ def _say_token(path: str | None, code: str) -> None:
         print(code, flush=True)
     elif path is not None:
         say(f"open this with ?token= and what is in {path}")
-
-
-def _token(path: str | None) -> str:
-    """A new token, or the one in file `path`, which is made if it is not there. Raises UsageError."""
-    from tinytrain.base.files import read_bytes, write_bytes
-
-    if path is None:
-        return secrets.token_urlsafe(18)
-    if not os.path.exists(path):
-        write_bytes(path, secrets.token_urlsafe(18).encode() + b"\n", 0o600)
-    token = read_bytes(path, 1000).decode(errors="replace").strip()
-    if not re.fullmatch(rf"[A-Za-z0-9_-]{{{LEAST_TOKEN},}}", token):
-        text = f"{path} holds no token of at least {LEAST_TOKEN} letters, digits, - and _; remove it"
-        raise UsageError("usage", f"{text}, and one is made")
-    return token

@@ -1,0 +1,211 @@
+"""A grid of Flower over HTTP, whose clients need nothing of Flower, and a folder that keeps what came.
+
+There is a place for each client that is expected. Who asks for the first time gets the next free one, and has
+it by its name until the end, so that a client that stops and starts again goes on. A client asks
+`GET /task?name=NAME&after=ROUND` until there is one, and answers `POST /answer?name=NAME&round=ROUND`;
+what comes is checked, and written to ``round-K/NAME.safetensors`` before it counts. A server that starts
+again finds it there. After the last round `GET /result?name=NAME` has the merged delta.
+"""
+
+import hmac
+import re
+import threading
+import urllib.parse
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from flwr.app import Message, RecordDict
+from flwr.serverapp import Grid
+from flwr.supercore.run import Run
+from flwr.supercore.task_identity import TaskIdentity
+
+from tinytrain.base.errors import InputError, TinytrainError
+from tinytrain.base.files import read_bytes, write_bytes
+from tinytrain.base.safetensors import MAX_FILE
+from tinytrain.base.sockets import bound
+from tinytrain.federate.rounds import asked_for
+from tinytrain.federate.task import Task, encode_task
+
+NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
+SILENCE = 30  # seconds without a byte from a client that asks
+
+
+class HttpGrid(Grid):
+    """Places 1 to `places`. ``content_of(data, task, name)`` checks an answer, and is what it holds.
+
+    ``told(name, done, total)`` hears of answers to the task of that name, ``say(line)`` of what was refused.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        places: int,
+        content_of: Callable[[bytes, Task, str], RecordDict],
+        told: Callable[[str, int, int], object],
+        say: Callable[[str], object],
+    ):
+        self.folder, self.places, self.content_of, self.told, self.say = folder, places, content_of, told, say
+        self.task, self.asked, self.result = None, b"", None
+        self.names: list[str] = []  # by place
+        self.taken: set[str] = set()  # who has the result
+        self.bytes_in = self.bytes_out = 0
+        self._messages: dict[int, Message] = {}
+        self._replies: dict[str, Message] = {}
+        self.changed = threading.Condition()
+        self.set_run(Run.create_empty(1))
+
+    # What Flower asks of a grid.
+
+    def set_run(self, run: Run) -> None:
+        self._run = run
+        # Messages are made of these, which only Flower's own engines set.
+        TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = run.run_id, 1, 1
+
+    @property
+    def run(self) -> Run:
+        return self._run
+
+    def create_message(self, content, message_type, dst_node_id, group_id, ttl=None) -> Message:
+        return Message(content, dst_node_id, message_type, group_id=group_id, ttl=ttl)
+
+    def get_node_ids(self) -> Iterable[int]:
+        return range(1, self.places + 1)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Open a round with one message to each place, all of the same content."""
+        with self.changed:
+            self._messages = {m.metadata.dst_node_id: m for m in messages}
+            self.task, arrays = asked_for(next(iter(self._messages.values())))
+            self.asked, self._replies = encode_task(self.task, arrays), {}
+            self.bytes_in = self.bytes_out = 0
+            kept = self.folder / f"round-{self.task.number}"
+            kept.mkdir(parents=True, exist_ok=True)
+            for path in sorted(kept.glob("*.safetensors")):
+                self._count(path.stem, read_bytes(path, MAX_FILE))
+            self.told(self.task.name, len(self._replies), self.places)
+        return map(str, self._messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """The answers so far."""
+        with self.changed:
+            return list(self._replies.values())
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None):
+        asked = self.push_messages(messages)
+        with self.changed:
+            self.changed.wait_for(lambda: len(self._replies) == self.places, timeout)
+            answers = self.pull_messages(asked)
+            self.task = None  # what comes now is late
+        return answers
+
+    # What clients ask.
+
+    def next_task(self, name: str, after: int) -> bytes | None:
+        """The bytes of a task behind round `after`; None if there is none yet, or no longer one."""
+        with self.changed:
+            self._place(name)
+            if self.task is None or self.task.number <= after or name in self._replies:
+                return None
+            self.bytes_out += len(self.asked)
+            return self.asked
+
+    def answer(self, name: str, number: int, data: bytes) -> None:
+        """Take an answer to round `number`. Raises InputError for one that is late, twice or wrong."""
+        with self.changed:
+            self._place(name)
+            if self.task is None or self.task.number != number:
+                raise InputError("run-mismatch", f"round {number} is over; wait for the next one")
+            if name in self._replies:
+                raise InputError("run-mismatch", f"{name!r} has answered; give clients different --name")
+            self._count(name, data, new=True)
+            self.told(self.task.name, len(self._replies), self.places)
+            self.changed.notify_all()
+
+    def take_result(self, name: str) -> bytes | None:
+        """The merged delta, once there is one."""
+        with self.changed:
+            if self.result is not None:
+                self.taken.add(name)
+                self.changed.notify_all()
+            return self.result
+
+    def _place(self, name: str) -> int:
+        if not NAME.fullmatch(name):
+            raise InputError("bad-value", f"{name!r:.80} is no name; give up to 64 letters, digits, - and _")
+        if name not in self.names:
+            if len(self.names) == self.places:
+                raise InputError("run-mismatch", f"{self.places} places are taken; give more --clients")
+            self.names.append(name)
+        return self.names.index(name) + 1
+
+    def _count(self, name: str, data: bytes, new: bool = False) -> None:
+        content = self.content_of(data, self.task, name)
+        if new:
+            write_bytes(self.folder / f"round-{self.task.number}" / f"{name}.safetensors", data)
+        self._replies[name] = Message(content, reply_to=self._messages[self._place(name)])
+        self.bytes_in += len(data)
+
+
+@contextmanager
+def listening(grid: HttpGrid, host: str, port: int, token: str | None) -> Iterator[str]:
+    """A server for `grid` that answers who knows the `token`, in threads of its own; gives its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = SILENCE
+
+        def log_message(self, *_) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            self._within(self._get)
+
+        def do_POST(self) -> None:
+            self._within(self._post)
+
+        def _within(self, answered) -> None:
+            address = urllib.parse.urlsplit(self.path)
+            facts = dict(urllib.parse.parse_qsl(address.query))
+            given = self.headers.get("Authorization", "")
+            if token is not None and not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+                return self._send(403, b"this server wants the token in its --token-file")
+            try:
+                number = int(facts.get("round", "0")[:9])
+                found = answered(address.path, facts.get("name", ""), number)
+            except ValueError:
+                self._send(400, b"round must be a number")
+            except TinytrainError as error:
+                grid.say(f"{self.client_address[0]}: {error}")
+                self._send(409, str(error).encode())
+            else:
+                self._send(204 if found is None else 200, found or b"")
+
+        def _get(self, path: str, name: str, number: int) -> bytes | None:
+            if path == "/task":
+                return grid.next_task(name, number)
+            if path == "/result":
+                return grid.take_result(name)
+            raise InputError("bad-value", f"{path!r:.80} is not known here; ask for /task or /result")
+
+        def _post(self, path: str, name: str, number: int) -> bytes:
+            length = self.headers.get("Content-Length", "")
+            if path != "/answer" or not length.isdigit() or not 1 <= int(length[:12]) <= MAX_FILE:
+                raise InputError("bad-value", f"{path!r:.80} with {length!r:.20} bytes is no answer")
+            grid.answer(name, number, self.rfile.read(int(length)))
+            return b"taken"
+
+        def _send(self, status: int, data: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+    with bound(host, port) as listening, ThreadingHTTPServer(("", 0), Handler, False) as found:
+        found.socket.close()
+        found.socket, found.server_address = listening, listening.getsockname()
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        try:
+            yield f"http://{host}:{listening.getsockname()[1]}"
+        finally:
+            found.shutdown()

@@ -1,0 +1,73 @@
+"""The side of a server in rounds over HTTP: a folder keeps what came, so that it goes on where it stopped.
+
+``rounds.json`` says which rounds these are, ``round-K/NAME.safetensors`` are the answers, and
+``layers-K.safetensors`` the layers after round K.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from tinytrain.base.errors import InputError
+from tinytrain.base.files import read_bytes, write_bytes
+from tinytrain.base.safetensors import encode, read_file
+from tinytrain.delta.delta import Delta
+from tinytrain.federate.grid import HttpGrid
+from tinytrain.federate.rounds import Rounds
+from tinytrain.federate.task import check_arrays
+from tinytrain.plan.plan import MAX_BYTES, plain
+
+FOR_CLIENTS = 30  # seconds that clients have to fetch the result
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A round: its name, who has answered, bytes of all answers, and bytes that were sent to clients."""
+
+    name: str
+    answered: tuple[str, ...]
+    bytes_in: int
+    bytes_out: int
+
+
+def run(rounds: Rounds, grid: HttpGrid, folder: Path) -> tuple[list[Delta], list[str], list[Ran]]:
+    """All rounds that are left: deltas to be merged, the names of who sent them, and each round.
+
+    Raises InputError ``run-mismatch`` for a folder of other rounds, and what `Rounds` raises.
+    """
+    _check(rounds, folder)
+    arrays, done, ran = rounds.begin(), 0, []
+    while (kept := folder / f"layers-{done + 1}.safetensors").exists() and done < rounds.layers:
+        found, _ = read_file(kept)
+        check_arrays(found, arrays, str(kept))
+        arrays, done = found, done + 1
+    for number in range(done + 1, rounds.layers + 1):
+        arrays = rounds.run_layers(grid, number, arrays)
+        write_bytes(folder / f"layers-{number}.safetensors", encode(arrays, {}))
+        ran.append(_ran(rounds, grid, number, folder))
+    deltas, names = rounds.run_heads(grid, arrays)
+    return deltas, names, [*ran, _ran(rounds, grid, rounds.layers + 1, folder)]
+
+
+def finish(grid: HttpGrid, data: bytes, names: list[str], seconds: float = FOR_CLIENTS) -> None:
+    """Give the bytes of the merged delta to the clients called `names`, and wait for them so long."""
+    with grid.changed:
+        grid.result = data
+        grid.changed.wait_for(lambda: grid.taken.issuperset(names), seconds)
+
+
+def _check(rounds: Rounds, folder: Path) -> None:
+    facts = {**plain(rounds.task(1)), "strategy": rounds.strategy}
+    text, path = json.dumps(facts, sort_keys=True).encode(), folder / "rounds.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        write_bytes(path, text)
+    elif read_bytes(path, MAX_BYTES) != text:
+        raise InputError(
+            "run-mismatch", f"{folder} holds rounds with another network or other options; name a new folder"
+        )
+
+
+def _ran(rounds: Rounds, grid: HttpGrid, number: int, folder: Path) -> Ran:
+    names = sorted(path.stem for path in (folder / f"round-{number}").glob("*.safetensors"))
+    return Ran(rounds.task(number).name, tuple(names), grid.bytes_in, grid.bytes_out)
