@@ -6,11 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases import each
+from headdata import embeddings, fitted
 
 from tinytrain import federate
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.safetensors import decode, encode
-from tinytrain.delta.delta import apply
+from tinytrain.delta.delta import Delta, apply
 from tinytrain.federate import task as tasks
 from tinytrain.federate.work import Client
 from tinytrain.heads.registry import HEADS
@@ -154,3 +155,10 @@ def test_plans_whose_averages_mean_nothing_are_refused(plan):
 
 def test_heads_that_may_be_asked_for_are_those_of_sums():
     assert set(federate.HEADS) == {n for n, m in HEADS.items() if isinstance(m, ScatterMethod)}
+
+
+def test_an_answer_with_160_numbers_and_5_classes_is_at_most_60_kilobytes():
+    x, labels = embeddings(400, 160, way=5)
+    head = fitted(HEADS["lda"], x.astype(np.float32), labels)
+    delta = Delta("0" * 64, "small", (), head, tuple(f"class {k}" for k in range(5)), {"many": "x" * 10**4})
+    assert len(tasks.encode_head(delta)) <= 60_000

@@ -7,7 +7,8 @@ applications do it. A round of heads is a query, whose answers hold the bytes of
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
@@ -44,8 +45,7 @@ STRATEGIES: dict[str, Callable[[int], FedAvg]] = {
 }
 
 
-@dataclass(frozen=True)
-class Rounds:
+class Rounds(NamedTuple):
     """`layers` rounds that train by `recipe`, and one of heads `head`, for `network`.
 
     A round takes answers for `deadline` seconds, or until all have answered; it needs at least `least`.

@@ -5,8 +5,8 @@
 """
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.files import read_bytes, write_bytes
@@ -20,8 +20,7 @@ from tinytrain.plan.plan import MAX_BYTES, plain
 FOR_CLIENTS = 30  # seconds that clients have to fetch the result
 
 
-@dataclass(frozen=True)
-class Ran:
+class Ran(NamedTuple):
     """A round: its name, who has answered, bytes of all answers, and bytes that were sent to clients."""
 
     name: str

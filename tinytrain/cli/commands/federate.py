@@ -96,6 +96,10 @@ def run(arguments) -> None:
 
 
 def _server(arguments) -> None:
+    if bool(arguments.layers) != bool(arguments.plan):
+        raise UsageError("usage", f"--layers {arguments.layers} given; with it goes --plan, and only with it")
+    if arguments.token_file is None and not is_loopback(arguments.host):
+        raise UsageError("usage", f"{arguments.host} is open to others; give --token-file, as to clients")
     try:
         from tinytrain.federate import grid, rounds, server
     except ImportError as error:
@@ -111,10 +115,6 @@ def _server(arguments) -> None:
     check_outputs(arguments.out, needed=(arguments.plan,))
     network = open_network(arguments.backbone)
     token = token_in(arguments.token_file) if arguments.token_file else None
-    if token is None and not is_loopback(arguments.host):
-        raise UsageError(
-            "usage", f"{arguments.host} is open to others; give --token-file, to clients as well"
-        )
     asked = rounds.Rounds(
         network,
         arguments.head,
@@ -135,7 +135,7 @@ def _server(arguments) -> None:
             found = merge(deltas, arguments.check, network=network, names=names, progress=progress)
             save_delta(arguments.out, found.delta)
             server.finish(places, encode_delta(found.delta), names)
-    result = {"out": arguments.out, "rounds": [vars(row) for row in ran], **found.to_json()}
+    result = {"out": arguments.out, "rounds": [row._asdict() for row in ran], **found.to_json()}
     say(*found.warnings)
     lines = [
         f"{row.name}: {len(row.answered)} of {arguments.clients} answered, {row.bytes_in:,} bytes in,"
@@ -148,8 +148,6 @@ def _server(arguments) -> None:
 
 def _recipe(arguments, network):
     """What the rounds of layers train, None without any."""
-    if bool(arguments.layers) != bool(arguments.plan):
-        raise UsageError("usage", f"--layers {arguments.layers} given; with it goes --plan, and only with it")
     if not arguments.plan:
         return None
     from tinytrain.federate.task import recipe_of

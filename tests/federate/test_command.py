@@ -1,0 +1,80 @@
+"""``tinytrain federate``: what cannot be is one line with the remedy, before any image is looked at."""
+
+import sys
+
+import pytest
+from cases import each
+from commandline import tt
+from toyfiles import write_images, write_network
+
+from tinytrain.federate.client import Server
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("federate")
+    write_network(root)
+    write_images(root / "images")
+    (root / "token").write_text("a-secret-of-16-letters\n")
+    return root
+
+
+def refused(capsys, *words):
+    code, err = tt("federate", *words), capsys.readouterr().err
+    assert err.count("\n") == 1, err
+    return code, err
+
+
+def test_a_server_without_flower_says_what_to_install(folder, capsys, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("tinytrain.federate.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "flwr", None)
+    monkeypatch.delattr("tinytrain.federate.grid", raising=False)
+    monkeypatch.delattr("tinytrain.federate.rounds", raising=False)
+    code, err = refused(capsys, "server", folder / "state", "-o", folder / "x.safetensors")
+    assert code == 3 and "package-missing: a server needs Flower" in err and "pip install 'flwr" in err
+    assert not (folder / "state").exists()
+
+
+def test_a_client_without_a_server_gives_up_in_one_line(folder, capsys):
+    words = ("images", "--backbone", "toy.safetensors", "--patience", "0.01", "-o", "x.safetensors")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        code, err = refused(capsys, "client", "http://127.0.0.1:9", *words)
+        assert code == 3 and "download-failed: http://127.0.0.1:9: no answer for 0.01 s" in err
+        code, err = refused(capsys, "client", "127.0.0.1", *words)
+        assert code == 2 and "is not like http://pi.local:8765" in err
+        code, err = refused(capsys, "client", "http://127.0.0.1:9", *words, "--token-file", "toy.safetensors")
+        assert code in (2, 3) and "toy.safetensors" in err
+    assert not (folder / "x.safetensors").exists()
+
+
+@each(
+    "more, text",
+    [
+        (["--layers", "2"], "with it goes --plan, and only with it"),
+        (["--plan", "plan.json"], "with it goes --plan, and only with it"),
+        (["--host", "0.0.0.0"], "is open to others; give --token-file"),
+        (["--head", "cosine"], "cosine"),
+    ],
+)
+def test_a_server_that_cannot_be_is_one_line(folder, capsys, more, text):
+    words = (folder / "state", "--backbone", folder / "toy.safetensors", "-o", folder / "x.safetensors")
+    code, err = refused(capsys, "server", *words, *more)
+    assert code == 2 and text in err and not (folder / "state").exists()
+
+
+def test_a_client_sends_its_name_and_its_token_and_reads_the_answer(monkeypatch):
+    seen = []
+
+    class Answer:
+        read, close = staticmethod(lambda limit: b"task"), staticmethod(lambda: None)
+        __enter__, __exit__ = (lambda self: self), (lambda self, *_: None)
+
+    def answered(request, timeout):
+        seen.append((request.full_url, request.get_header("Authorization"), request.data))
+        return Answer()
+
+    monkeypatch.setattr("urllib.request.urlopen", answered)
+    assert Server("http://pi:1", "a b", "secret").ask("/answer", b"data", round=3) == b"task"
+    assert seen == [("http://pi:1/answer?name=a+b&round=3", "Bearer secret", b"data")]
