@@ -106,8 +106,13 @@ def run(arguments: list[str]) -> None:
     merged = merge(kernel_table.load(), deltas, names).delta
     times.append(time.monotonic())
     joint = shards.delta(range(2 * args.clients))
-    order = [joint.class_names.index(name) for name in merged.class_names]
-    alike = np.array_equal(merged.head.weights, joint.head.weights[order])
+    order = [merged.class_names.index(name) for name in joint.class_names]
+    pairs = zip(
+        vars(merged.head.moments).values(),
+        vars(joint.head.moments.at(order, len(order))).values(),
+        strict=True,
+    )
+    alike = all(np.array_equal(a, b) for a, b in pairs)
     query = embed(network, drawn.query, Device())
     right = [percent(_right(delta, query, drawn)) for delta in (deltas[0], merged, joint)]
     seconds = [f"{b - a:.1f}" for a, b in pairwise(times)]
@@ -122,7 +127,7 @@ def run(arguments: list[str]) -> None:
         "joint",
     )
     row = (str(args.clients), *seconds, f"{sent / args.clients:,.0f}", *right)
-    print("\n".join(table(header, [row])), f"\n\nThe weights are those of all images, bit for bit: {alike}.")
+    print("\n".join(table(header, [row])), f"\n\nThe sums are those of all images, bit for bit: {alike}.")
 
 
 def _right(delta: Delta, query: np.ndarray, drawn) -> list[bool]:

@@ -3,6 +3,7 @@
 import json
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -240,6 +241,23 @@ def test_a_place_belongs_to_a_name_and_there_are_no_more_than_expected(one_round
             sides.Server(address, "ann").ask("/answer", b"late", round=7)
         with pytest.raises(InputError, match="round must be a number"):
             sides.Server(address, "ann").ask("/task", round="x")
+
+
+def test_a_client_that_goes_in_the_middle_of_its_answer_leaves_no_trace(tmp_path, capfd):
+    asked = asked_for()
+    held = grid.HttpGrid(tmp_path, 1, asked.content_of, lambda *_: None, lambda _: None)
+    with grid.listening(held, "127.0.0.1", 0, None) as address:
+        host, port = address.removeprefix("http://").split(":")
+        for part in (
+            b"POST /answer?name=ann&round=1 HTTP/1.0\r\nContent-Length: 999\r\n\r\nabc",
+            b"GET /ta",
+            b"",
+        ):
+            with socket.create_connection((host, int(port))) as gone:
+                gone.sendall(part)
+                gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+        assert sides.Server(address, "ann").ask("/task") == b""
+    assert capfd.readouterr().err == ""
 
 
 def test_who_has_no_token_is_told_nothing(tmp_path):

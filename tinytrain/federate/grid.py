@@ -2,13 +2,14 @@
 
 There is a place for each client that is expected. Who asks for the first time gets the next free one, and has
 it by its name until the end, so that a client that stops and starts again goes on. A client asks
-`GET /task?name=NAME&after=ROUND` until there is one, and answers `POST /answer?name=NAME&round=ROUND`;
+`GET /task?name=NAME&round=LAST` until there is a later one, and answers `POST /answer?name=NAME&round=ROUND`;
 what comes is checked, and written to ``round-K/NAME.safetensors`` before it counts. A server that starts
 again finds it there. After the last round `GET /result?name=NAME` has the merged delta.
 """
 
 import hmac
 import re
+import sys
 import threading
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator
@@ -126,6 +127,7 @@ class HttpGrid(Grid):
     def take_result(self, name: str) -> bytes | None:
         """The merged delta, once there is one."""
         with self.changed:
+            self._place(name)
             if self.result is not None:
                 self.taken.add(name)
                 self.changed.notify_all()
@@ -148,6 +150,14 @@ class HttpGrid(Grid):
         self.bytes_in += len(data)
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address) -> None:
+        if not isinstance(sys.exception(), OSError):  # otherwise the client has gone, and asks again
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def listening(grid: HttpGrid, host: str, port: int, token: str | None) -> Iterator[str]:
     """A server for `grid` that answers who knows the `token`, in threads of its own; gives its address."""
@@ -165,16 +175,15 @@ def listening(grid: HttpGrid, host: str, port: int, token: str | None) -> Iterat
             self._within(self._post)
 
         def _within(self, answered) -> None:
-            address = urllib.parse.urlsplit(self.path)
-            facts = dict(urllib.parse.parse_qsl(address.query))
             given = self.headers.get("Authorization", "")
             if token is not None and not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
                 return self._send(403, b"this server wants the token in its --token-file")
             try:
-                number = int(facts.get("round", "0")[:9])
-                found = answered(address.path, facts.get("name", ""), number)
+                address = urllib.parse.urlsplit(self.path)
+                facts = dict(urllib.parse.parse_qsl(address.query))
+                found = answered(address.path, facts.get("name", ""), int(facts.get("round", "0")[:9]))
             except ValueError:
-                self._send(400, b"round must be a number")
+                self._send(400, b"this is no address, or its round must be a number")
             except TinytrainError as error:
                 grid.say(f"{self.client_address[0]}: {error}")
                 self._send(409, str(error).encode())
@@ -201,7 +210,7 @@ def listening(grid: HttpGrid, host: str, port: int, token: str | None) -> Iterat
             self.end_headers()
             self.wfile.write(data)
 
-    with bound(host, port) as listening, ThreadingHTTPServer(("", 0), Handler, False) as found:
+    with bound(host, port) as listening, _Server(("", 0), Handler, False) as found:
         found.socket.close()
         found.socket, found.server_address = listening, listening.getsockname()
         threading.Thread(target=found.serve_forever, daemon=True).start()
