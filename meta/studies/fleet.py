@@ -23,6 +23,7 @@ from tinytrain.datasets import open_dataset
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.merge import merge
 from tinytrain.drift.refit import fitted
+from tinytrain.federate import with_flower
 from tinytrain.federate.task import encode_head
 from tinytrain.heads.registry import HEADS
 from tinytrain.meta.studies.study import decoded_episode, number, option, parser_of, percent, table
@@ -93,14 +94,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run(arguments: list[str]) -> None:
-    from tinytrain.federate.rounds import Rounds
-
     args = parser().parse(arguments)
     args.shots = -(-2 * args.clients // args.way)
-    network = load_backbone(args.backbone)
+    network, (_, rounds, _) = load_backbone(args.backbone), with_flower()
     drawn = decoded_episode(network, open_dataset(args.pack, args.data), args)
     shards, times = Shards(network, drawn), [time.monotonic()]
-    asked = Rounds(network, "lda", least=args.clients)
+    asked = rounds.Rounds(network, "lda", least=args.clients)
     deltas, names = simulated(asked, shards, args.clients, args.processes)
     times.append(time.monotonic())
     merged = merge(kernel_table.load(), deltas, names).delta

@@ -31,6 +31,8 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.sounds": ("--episodes", "load_backbone"),
     "studies.listening": ("--minutes", "load_backbone"),
     "studies.label_noise": ("--queries", "load_backbone"),
+    "studies.federated": ("--clients", "load_backbone"),
+    "studies.fleet": ("--clients", "load_backbone"),
     "studies.motion": ("--queries", "load_backbone"),
     "studies.analog": ("--episodes", "load_backbone"),
     "release": ("--episodes", "ship"),

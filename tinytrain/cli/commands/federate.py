@@ -4,8 +4,7 @@ import os
 import socket
 from pathlib import Path
 
-from tinytrain.base.errors import InputError, UsageError
-from tinytrain.base.extras import install
+from tinytrain.base.errors import UsageError
 from tinytrain.base.sockets import is_loopback
 from tinytrain.base.units import parse_bytes, parse_seconds
 from tinytrain.cli.commands.common import (
@@ -21,7 +20,7 @@ from tinytrain.cli.commands.common import (
     token_in,
 )
 from tinytrain.cli.commands.merge import merged_text
-from tinytrain.federate import HEADS, STRATEGIES
+from tinytrain.federate import HEADS, STRATEGIES, with_flower
 
 SERVER = (
     "Ask clients for what they learn, and write one delta of it. Without --layers there is one round, of "
@@ -100,13 +99,7 @@ def _server(arguments) -> None:
         raise UsageError("usage", f"--layers {arguments.layers} given; with it goes --plan, and only with it")
     if arguments.token_file is None and not is_loopback(arguments.host):
         raise UsageError("usage", f"{arguments.host} is open to others; give --token-file, as to clients")
-    try:
-        from tinytrain.federate import grid, rounds, server
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] != "flwr":
-            raise
-        text = f"a server needs Flower, which is not installed; run: {install('federated')}"
-        raise InputError("package-missing", text) from error
+    grid, rounds, server = with_flower()
     from tinytrain.api.merge import merge
     from tinytrain.api.opening import open_network
     from tinytrain.base.progress import ProgressLine
