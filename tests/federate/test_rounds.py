@@ -226,6 +226,23 @@ def test_one_liar_of_five_moves_the_average_and_not_a_robust_strategy(three_roun
     assert moved(strategy) < 1 < 100 < moved("average")
 
 
+def test_the_order_in_which_answers_come_changes_no_bit(three_rounds, recipe, tmp_path):
+    class Backwards(grid.HttpGrid):
+        def pull_messages(self, message_ids):
+            return super().pull_messages(message_ids)[::-1]
+
+    asked, rng = asked_for(recipe, 1), np.random.default_rng(0)
+    (tmp_path / "round-1").mkdir()
+    for name in NAMES:
+        arrays = {k: rng.standard_normal(a.shape).astype("f") for k, a in asked.begin().items()}
+        (tmp_path / "round-1" / f"{name}.safetensors").write_bytes(tasks.encode_layers(arrays, 7))
+    found = [
+        asked.run_layers(kind(tmp_path, 5, asked.content_of, lambda *_: None, print), 1, asked.begin())
+        for kind in (grid.HttpGrid, Backwards)
+    ]
+    assert all(found[0][name].tobytes() == found[1][name].tobytes() for name in found[0])
+
+
 def test_a_place_belongs_to_a_name_and_there_are_no_more_than_expected(one_round, tmp_path):
     asked = asked_for(deadline=1.0, least=1)
     held = grid.HttpGrid(tmp_path, 1, asked.content_of, lambda *_: None, lambda _: None)
