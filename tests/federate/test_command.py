@@ -26,7 +26,7 @@ def refused(capsys, *words):
 
 
 def test_a_server_without_flower_says_what_to_install(folder, capsys, monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("tinytrain.federate.")]:
+    for name in [name for name in sys.modules if name.startswith(("tinytrain.federate.", "flwr"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "flwr", None)
     monkeypatch.delattr("tinytrain.federate.grid", raising=False)

@@ -4,6 +4,7 @@ import os
 import socket
 from pathlib import Path
 
+from tinytrain.backbones.load import remember_backbone
 from tinytrain.base.errors import UsageError
 from tinytrain.base.sockets import is_loopback
 from tinytrain.base.units import parse_bytes, parse_seconds
@@ -107,6 +108,7 @@ def _server(arguments) -> None:
 
     check_outputs(arguments.out, needed=(arguments.plan,))
     network = open_network(arguments.backbone)
+    remember_backbone(arguments.backbone, network)
     token = token_in(arguments.token_file) if arguments.token_file else None
     asked = rounds.Rounds(
         network,
@@ -163,6 +165,7 @@ def _client(arguments) -> None:
     episode, planner = open_task(
         arguments.backbone, arguments.folder, arguments.budget, "none", arguments.seed, device
     )
+    remember_backbone(arguments.backbone, planner.network)
     client = Client(planner.network, episode, planner.budget, device, arguments.seed)
     name = arguments.name or socket.gethostname()
     token = token_in(arguments.token_file, make=False) if arguments.token_file else None
