@@ -19,11 +19,11 @@ import numpy as np
 from tinytrain import kernels as kernel_table
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.console import guarded
+from tinytrain.base.extras import needed
 from tinytrain.datasets import open_dataset
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.merge import merge
 from tinytrain.drift.refit import fitted
-from tinytrain.federate import with_flower
 from tinytrain.federate.task import encode_head
 from tinytrain.heads.registry import HEADS
 from tinytrain.meta.studies.study import decoded_episode, number, option, parser_of, percent, table
@@ -96,10 +96,12 @@ def main(arguments: list[str] | None = None) -> int:
 def run(arguments: list[str]) -> None:
     args = parser().parse(arguments)
     args.shots = -(-2 * args.clients // args.way)
-    network, (_, rounds, _) = load_backbone(args.backbone), with_flower()
+    network = load_backbone(args.backbone)
+    with needed("flwr", "federated", "the engine"):
+        from tinytrain.federate.rounds import Rounds
     drawn = decoded_episode(network, open_dataset(args.pack, args.data), args)
     shards, times = Shards(network, drawn), [time.monotonic()]
-    asked = rounds.Rounds(network, "lda", least=args.clients)
+    asked = Rounds(network, "lda", least=args.clients)
     deltas, names = simulated(asked, shards, args.clients, args.processes)
     times.append(time.monotonic())
     merged = merge(kernel_table.load(), deltas, names).delta

@@ -32,7 +32,11 @@ def test_a_server_without_flower_says_what_to_install(folder, capsys, monkeypatc
     monkeypatch.delattr("tinytrain.federate.grid", raising=False)
     monkeypatch.delattr("tinytrain.federate.rounds", raising=False)
     code, err = refused(capsys, "server", folder / "state", "-o", folder / "x.safetensors")
-    assert code == 3 and "package-missing: a server needs Flower" in err and "pip install 'flwr" in err
+    assert (
+        code == 3
+        and "package-missing: a server needs flwr, which is not installed" in err
+        and "pip install 'flwr" in err
+    )
     assert not (folder / "state").exists()
 
 

@@ -1,5 +1,10 @@
 """How to install optional packages: one wording for all messages."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tinytrain.base.errors import InputError
+
 # Extra in pyproject.toml -> its packages. They are named themselves: a wheel or a clone may be anywhere.
 PACKAGES = {
     "onnx": ("onnx>=1.16",),
@@ -17,3 +22,15 @@ PACKAGES = {
 def install(extra: str) -> str:
     """The command that installs what the `extra` of this name stands for."""
     return " ".join(["pip install", *(f"'{package}'" for package in PACKAGES[extra])])
+
+
+@contextmanager
+def needed(package: str, extra: str, what: str) -> Iterator[None]:
+    """For imports of what needs `package`: without it InputError ``package-missing`` says `what` needs it."""
+    try:
+        yield
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != package:
+            raise
+        text = f"{what} needs {package}, which is not installed; run: {install(extra)}"
+        raise InputError("package-missing", text) from error

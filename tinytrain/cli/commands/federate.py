@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tinytrain.backbones.load import remember_backbone
 from tinytrain.base.errors import UsageError
+from tinytrain.base.extras import needed
 from tinytrain.base.sockets import is_loopback
 from tinytrain.base.units import parse_bytes, parse_seconds
 from tinytrain.cli.commands.common import (
@@ -21,7 +22,7 @@ from tinytrain.cli.commands.common import (
     token_in,
 )
 from tinytrain.cli.commands.merge import merged_text
-from tinytrain.federate import HEADS, STRATEGIES, with_flower
+from tinytrain.federate import HEADS, STRATEGIES
 
 SERVER = (
     "Ask clients for what they learn, and write one delta of it. Without --layers there is one round, of "
@@ -100,7 +101,8 @@ def _server(arguments) -> None:
         raise UsageError("usage", f"--layers {arguments.layers} given; with it goes --plan, and only with it")
     if arguments.token_file is None and not is_loopback(arguments.host):
         raise UsageError("usage", f"{arguments.host} is open to others; give --token-file, as to clients")
-    grid, rounds, server = with_flower()
+    with needed("flwr", "federated", "a server"):
+        from tinytrain.federate import grid, rounds, server
     from tinytrain.api.merge import merge
     from tinytrain.api.opening import open_network
     from tinytrain.base.progress import ProgressLine
