@@ -53,7 +53,6 @@ class Shards:
 
 def simulated(asked, shards: Shards, clients: int, processes: int):
     """What `Rounds.run_heads` gives with so many clients of Flower's engine."""
-    os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
     from flwr.app import ConfigRecord, Message, RecordDict
     from flwr.clientapp import ClientApp
     from flwr.serverapp import ServerApp
@@ -97,6 +96,7 @@ def run(arguments: list[str]) -> None:
     args = parser().parse(arguments)
     args.shots = -(-2 * args.clients // args.way)
     network = load_backbone(args.backbone)
+    os.environ["FLWR_TELEMETRY_ENABLED"] = "0"  # read when Flower is imported
     with needed("flwr", "federated", "the engine"):
         from tinytrain.federate.rounds import Rounds
     drawn = decoded_episode(network, open_dataset(args.pack, args.data), args)
