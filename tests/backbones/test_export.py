@@ -1,6 +1,7 @@
 """Exported files classify by themselves, and say what `Predictor` says."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import flatbuffers
 import numpy as np
@@ -20,6 +21,7 @@ from tinytrain.backbones.catalogue import SHIPPED
 from tinytrain.backbones.export.files import export
 from tinytrain.backbones.export.onnx_model import onnx_model
 from tinytrain.backbones.export.tflite_model import TfliteWriter, tflite_model
+from tinytrain.backbones.export.walk import write_steps
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import InputError
 from tinytrain.datasets import sample_episode
@@ -104,11 +106,21 @@ def test_every_kind_of_layer_is_exported(answers, name):
     assert difference_untrained(answers, toynets.toy(name)) < CLOSE
 
 
-@each("name", GRAPHS)
+TRANSFORMERS = {"tokens": "2.position: position", "words": "0.words: words"}
+
+
+@each("name", GRAPHS.keys() - TRANSFORMERS)
 def test_every_graph_is_exported(answers, name):
     network = GRAPHS[name]()
     as_images = replace(network, input=replace(network.input, kind="image"))
     assert difference_untrained(answers, as_images) < CLOSE
+
+
+@each("name", TRANSFORMERS)
+def test_a_transformer_is_refused_for_its_first_operation_that_cannot_be_written(name):
+    delta = untrained(GRAPHS["fire"]())
+    with pytest.raises(InputError, match=f"layer {TRANSFORMERS[name]} cannot be written to .onnx files"):
+        write_steps(GRAPHS[name](), delta, Mock(suffix=".onnx", inside=(), activations={"relu": Mock()}))
 
 
 def network_behind(activation: str):

@@ -1,9 +1,11 @@
 """Our own exponential and logarithm against those of numpy in float64."""
 
+import math
+
 import numpy as np
 import pytest
 
-from tinytrain.kernels.exp_log import own_exp, own_log
+from tinytrain.kernels.exp_log import own_erf, own_exp, own_log
 
 INFINITY = float("inf")
 
@@ -26,6 +28,14 @@ def test_it_is_within_two_units_in_the_last_place(own, exact, numbers):
     numbers = numbers.astype("f")
     got = np.array([own(x) for x in numbers])
     assert got.dtype == np.float32 and in_units(got, exact(numbers.astype(float))).max() < 2
+
+
+def test_the_error_function_is_as_near_as_it_says_and_odd():
+    numbers = np.linspace(-6, 6, 4001, dtype="f")
+    got = np.array([own_erf(x) for x in numbers])
+    exact = np.vectorize(math.erf)(numbers.astype(float))
+    assert got.dtype == np.float32 and abs(got - exact).max() < 3e-7
+    np.testing.assert_array_equal(got, -got[::-1])
 
 
 def test_ends_are_as_they_should_be():

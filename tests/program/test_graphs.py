@@ -64,7 +64,7 @@ def test_a_layer_alone_costs_the_gradients_of_what_reads_it_wherever_it_lies(nam
     for i, layer in enumerate(network.layers):
         at = network.position(i)
         rows = zip(network.graph, network.sources, strict=True)
-        passed = sum(node.macs for node, read in rows if depends(read[0], at))
+        passed = sum(node.passed_macs(tuple(depends(k, at) for k in read)) for node, read in rows)
         assert image_macs(network, (Update(i, bias=True),)) == passed
         for update in (Update(i, bias=True), Update(i, tuple(range(layer.cout)))):
             segment, *_ = backward_segment(network, (update,))
@@ -93,7 +93,7 @@ def test_the_checker_finds_nothing_in_a_program_of_a_graph_and_a_step_has_the_gr
     assert abs(loss - want.mean) < 1e-5
     for slot in made.slots:
         whole = {"weight": exact.weights, "bias": exact.biases}[slot.part][slot.layer]
-        assert relative(gradient_of(made, slot.layer, slot.part), selected(whole, slot)) < 1e-4
+        assert relative(gradient_of(made, slot.layer, slot.part), selected(whole, slot), 0.01) < 1e-4
 
 
 @NAMES

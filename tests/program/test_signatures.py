@@ -40,7 +40,7 @@ def test_arrays_come_first_and_have_the_declared_dtypes_and_sizes(name):
         sizes = {}
         for (role, declared), argument in arrays:
             array = value_of(argument)
-            items = name == "unfold" and role == "image"  # of either dtype
+            items = (name == "unfold" and role == "image") or role == "ids"  # of either dtype
             assert declared.dtype == (None if items else array.dtype), role
             for letter, size in zip(declared.shape or "*" * array.ndim, array.shape, strict=True):
                 assert letter == "*" or sizes.setdefault(letter, size) == size, (role, letter)

@@ -208,6 +208,59 @@ def scale_channels_grad(r):
     return fresh(n, channels), *(_normal(r, n, positions, channels) for _ in range(2))
 
 
+def _rows(r):
+    """A matrix, some rows of which are zeros."""
+    m, c = _sizes(r, 60, 40)
+    x = _normal(r, m, c + 1)
+    x[r.random(m) < 0.3] = 0
+    return x
+
+
+def softmax(r):
+    m, n = _sizes(r, 60, 40)
+    y = 4 * _normal(r, m, n)
+    y[:, 1:][r.random((m, n - 1)) < 0.2] = -np.inf
+    return Output(y), np.float32(0.3)
+
+
+def softmax_grad(r):
+    m, n = _sizes(r, 60, 40)
+    p = np.abs(_normal(r, m, n)) + np.float32(0.1)
+    return Output(_normal(r, m, n)), p / p.sum(axis=1, keepdims=True), np.float32(0.3)
+
+
+def standardise(r):
+    x = _normal(r, *_sizes(r, 60, 40))
+    return fresh(*x.shape), x, np.float32(1e-2)
+
+
+def standardise_grad(r):
+    x = _normal(r, *_sizes(r, 60, 40))
+    return Output(_normal(r, *x.shape)), x, np.float32(1e-2)
+
+
+def absent(r):
+    x = _rows(r)
+    return fresh(len(x)), x
+
+
+def clear_rows(r):
+    x = _rows(r)
+    return Output(_normal(r, len(x), 5)), x
+
+
+def embed(r):
+    m, v, c = _sizes(r, 60, 40, 40)
+    ids = r.integers(0, v + 3, m).astype(r.choice(["f", "B"]))
+    return fresh(m, c), ids, _normal(r, v, c), _normal(r, c)
+
+
+def embed_grad(r):
+    m, v, c = _sizes(r, 60, 40, 40)
+    ids = r.integers(0, v + 3, m).astype(r.choice(["f", "B"]))
+    return Output(_normal(r, v, c)), ids, _normal(r, m, c)
+
+
 # Kernels of activations without numbers, and those of their gradients, which keep the input.
 SMOOTH = {
     row.kernel: row.gradient
@@ -217,9 +270,9 @@ SMOOTH = {
 MAP_CASES = {
     function.__name__: function
     for function in (
-        add_patches, depthwise_forward, depthwise_grad_input, depthwise_grad_weight, leaky_relu,
-        leaky_relu_grad, max_pool, max_pool_grad, max_taps, pool, pool2, pool2_grad, pool_grad, put_columns,
-        relu, scale_channels, scale_channels_grad, take_columns, unfold, unfold_plane, upsample_add,
-        upsample_grad,
+        absent, add_patches, clear_rows, depthwise_forward, depthwise_grad_input, depthwise_grad_weight,
+        embed, embed_grad, leaky_relu, leaky_relu_grad, max_pool, max_pool_grad, max_taps, pool, pool2, pool2_grad,
+        pool_grad, put_columns, relu, scale_channels, scale_channels_grad, softmax, softmax_grad, standardise,
+        standardise_grad, take_columns, unfold, unfold_plane, upsample_add, upsample_grad,
     )
 } | {**dict.fromkeys(SMOOTH, smooth), **dict.fromkeys(SMOOTH.values(), smooth_grad)}  # fmt: skip

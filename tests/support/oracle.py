@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import oraclelayers
+import oracletokens
 from oraclemodule import padded, parts, taps
 
 
@@ -106,6 +107,10 @@ class Oracle:
         if k is None:
             return oraclelayers.OPS[node.op][0](node, inputs)
         run.inputs[k] = inputs[0]
+        if node.op in oracletokens.LAYERS:
+            parts = self.weights[k], self.biases[k]
+            run.plain[k] = run.active[k] = oracletokens.LAYERS[node.op][0](node, inputs, *parts)
+            return run.active[k]
         x = run.plain[k] = convolve(node, inputs[0], self.weights[k]) + self.biases[k]
         if node.adds:
             x = x + inputs[1]
@@ -132,6 +137,11 @@ class Oracle:
         inputs = [run.outputs[source] for source in self.network.sources[i]]
         if k is None:
             return oraclelayers.OPS[node.op][1](node, inputs, run.outputs[i], g)
+        if node.op in oracletokens.LAYERS:
+            parts = self.weights[k], self.biases[k]
+            found.plain[k] = g
+            gx, found.weights[k], found.biases[k] = oracletokens.LAYERS[node.op][1](node, inputs, *parts, g)
+            return gx
         more = ()
         if node.op == "excite":
             more, g = (g * run.active[k],), (g * inputs[1]).sum(axis=(1, 2), keepdims=True)

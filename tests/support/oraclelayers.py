@@ -2,6 +2,7 @@
 
 import numpy as np
 import oraclemodule
+import oracletokens
 
 
 def activation(layer, x):
@@ -21,6 +22,7 @@ def _leaky(x, slope, floor):
 
 # What an activation gives, and its derivative.
 ACTIVATIONS = {
+    "gelu": oracletokens.gelu,
     "relu6": lambda x: (np.clip(x, 0, 6), (x > 0) & (x < 6)),
     "relu": lambda x: (np.where(x > 0, x, 0), x > 0),
     "hard-sigmoid": lambda x: (_ramp(x)[0], _ramp(x)[1] / 6),
@@ -59,7 +61,7 @@ def max_pool_gradients(node, inputs, output, g):
 
 
 # What operations without weights give, and the gradients of their inputs.
-OPS = {
+OPS = oracletokens.OPS | {
     "concat": (
         lambda node, inputs: np.concatenate(inputs, axis=-1),
         lambda node, inputs, output, g: np.split(g, np.cumsum([x.shape[-1] for x in inputs])[:-1], axis=-1),

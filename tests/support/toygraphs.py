@@ -89,4 +89,52 @@ def branches(seed=0) -> Network:
     return made.network("branches", seed)
 
 
-GRAPHS = {"branches": branches, "fire": fire, "speech": speech, "channels": many_channels}
+HEADS, EPSILON = {"attributes": (("heads", 2.0),)}, {"attributes": (("epsilon", 1e-5),)}
+
+
+def _attended(made: Nodes, read: str, added: str, *mark: str) -> str:
+    """Attention of what `read` gives, and a projection to which something is `added`."""
+    heads = [made.add("pointwise", 8, inputs=(read,)) for _ in range(3)]
+    made.add("attention", inputs=(*heads, *mark), **HEADS)
+    return made.add("pointwise", 8, inputs=(made.made[-1].name, added))
+
+
+def tokens(seed=0) -> Network:
+    """As a compact convolutional transformer is: convolutions, places, norms first, a weighted mean."""
+    made = Nodes(InputSpec((12, 10, 3)))
+    made.add("conv", 8, 3, 2, **RELU)
+    made.add("max-pool", kernel=3, stride=2, pad=1, out_hw=(3, 3))
+    start = made.add("position", 8)
+    made.block += 1
+    total = _attended(made, made.add("layer-norm", 8, **EPSILON), start)
+    made.block += 1
+    normed = made.add("layer-norm", 8, inputs=(total,), **EPSILON)
+    made.add("pointwise", 12, activation="gelu")
+    made.add("pointwise", 8, inputs=(made.made[-1].name, normed))
+    made.block += 1
+    last = made.add("layer-norm", 8, **EPSILON)
+    made.add("sequence-pool", inputs=(last, made.add("pointwise", 1)), out_hw=(1, 1))
+    return made.network("tokens", seed)
+
+
+def words(seed=0) -> Network:
+    """As an encoder of text is: words, some of them unknown, norms behind sums, the mean over all words."""
+    made = Nodes(InputSpec((9, 1, 1), "uint8", 0.0, 1.0, kind="words"))
+    named = made.add("words", 8, attributes=(("vocabulary", 160.0),))
+    made.add("position")
+    start = made.add("layer-norm", 8, inputs=(made.made[-1].name, named), **EPSILON)
+    made.block += 1
+    total = _attended(made, start, start, start)
+    normed = made.add("layer-norm", 8, inputs=(total, start), **EPSILON)
+    made.block += 1
+    made.add("pointwise", 12, activation="gelu")
+    made.add("pointwise", 8, inputs=(made.made[-1].name, normed))
+    made.add("layer-norm", 8, inputs=(made.made[-1].name, normed), **EPSILON)
+    made.add("sequence-pool", out_hw=(1, 1))
+    return made.network("words", seed)
+
+
+GRAPHS = {
+    "branches": branches, "fire": fire, "speech": speech, "channels": many_channels, "tokens": tokens,
+    "words": words,
+}  # fmt: skip

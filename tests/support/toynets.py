@@ -153,7 +153,10 @@ def centred(network) -> Network:
     large numbers that nearly cancel.
     """
     mean = Oracle(network).forward(images_of(network.input.shape, 8)).embeddings.mean(axis=0)
-    return replace(network, biases=(*network.biases[:-1], (network.biases[-1] - 0.9 * mean).astype("f")))
+    last = max(i for i, layer in enumerate(network.layers) if layer.cout == len(mean))
+    biases = list(network.biases)
+    biases[last] = (biases[last] - 0.9 * mean).astype("f")
+    return replace(network, biases=tuple(biases))
 
 
 def images(count, size=SIZE, seed=0):
@@ -257,9 +260,9 @@ def gradient_of(made, layer, part):
     return made.gradients[0][slot.start : slot.start + slot.size].reshape(slot.shape)
 
 
-def relative(a, b):
-    """Norm of the difference as a share of the norm of b."""
-    return float(np.linalg.norm(np.asarray(a, float) - b) / max(np.linalg.norm(b), 1e-30))
+def relative(a, b, least=1e-30):
+    """Norm of the difference as a share of the norm of b, or of `least` if b may be nothing but zeros."""
+    return float(np.linalg.norm(np.asarray(a, float) - b) / max(np.linalg.norm(b), least))
 
 
 def modules_of(network, chosen=None, seed=0):

@@ -15,8 +15,8 @@ BACKENDS = ("auto", "numba", "numpy")
 # The kernels of each module, which is imported only if one of them must be compiled.
 MODULES = {
     "activation": (
-        "hard_sigmoid", "hard_sigmoid_grad", "hard_swish", "hard_swish_grad", "leaky_relu", "leaky_relu_grad",
-        "pack_positive", "relu",
+        "gelu", "gelu_grad", "hard_sigmoid", "hard_sigmoid_grad", "hard_swish", "hard_swish_grad",
+        "leaky_relu", "leaky_relu_grad", "pack_positive", "relu",
     ),
     "dense": (
         "accumulate", "add_bias", "add_bias_relu6", "add_bias_residual", "add_column_sums", "add_fisher",
@@ -47,6 +47,10 @@ MODULES = {
     "pooling": (
         "max_pool", "max_pool_grad", "max_taps", "put_columns", "scale_channels", "scale_channels_grad",
         "take_columns",
+    ),
+    "transformer": (
+        "absent", "clear_rows", "embed", "embed_grad", "softmax", "softmax_grad", "standardise",
+        "standardise_grad",
     ),
     "triangles": (
         "add_outer", "add_outer_packed", "add_products", "add_rounded", "cholesky", "cholesky_packed",

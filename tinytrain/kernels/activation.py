@@ -3,11 +3,15 @@
 Arrays are flat. `hard_swish` and its relatives are as in Howard et al., ICCV 2019 (MobileNetV3).
 """
 
+import math
+
 import numpy as np
 
+from tinytrain.kernels.exp_log import erf, exp
 from tinytrain.kernels.jit import inlined, kernel
 
 INFINITY, ZERO, ONE, THREE, SIX = map(np.float32, (np.inf, 0, 1, 3, 6))
+ROOT_HALF, BELL = np.float32(math.sqrt(0.5)), np.float32(1 / math.sqrt(2 * math.pi))
 SIXTH, HALF, THIRD = np.float32(1 / 6), np.float32(0.5), np.float32(1 / 3)
 
 
@@ -85,3 +89,17 @@ def hard_sigmoid_grad(g, x):
     """g (m,) *= derivative of `hard_sigmoid` at x (m,): 1 / 6 between -3 and 3, elsewhere 0."""
     for i in range(g.shape[0]):
         g[i] *= SIXTH if x[i] > -THREE and x[i] < THREE else ZERO
+
+
+@kernel
+def gelu(y, x):
+    """y (m,) = x times the share of a normal distribution below x (Hendrycks and Gimpel); y may be x (m,)."""
+    for i in range(y.shape[0]):
+        y[i] = x[i] * (HALF + HALF * erf(x[i] * ROOT_HALF))
+
+
+@kernel
+def gelu_grad(g, x):
+    """g (m,) *= derivative of `gelu` at x (m,)."""
+    for i in range(g.shape[0]):
+        g[i] *= HALF + HALF * erf(x[i] * ROOT_HALF) + x[i] * BELL * exp(-HALF * x[i] * x[i])

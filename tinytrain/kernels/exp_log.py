@@ -1,4 +1,4 @@
-"""Exponential and logarithm of float32 for kernels: those of the C library, in portable kernels our own.
+"""Exponential, logarithm and error function of float32: those of the C library, in portable kernels our own.
 
 C libraries differ in last bits. Our own ones take additions, products and quotients alone, in one order, so
 that every processor gives the same bits; `kernels_math.c` of the emitted C has the same lines.
@@ -21,6 +21,10 @@ SMALL, LARGE = np.float32(2.0**-16), np.float32(2.0**16)
 # Taylor series of exp, highest power first, and of artanh(s) / s in powers of s^2.
 EXP = tuple(np.float32(1 / math.factorial(n)) for n in range(7, 1, -1))
 E7, E6, E5, E4, E3, E2 = EXP
+# Of own_erf, highest power first.
+ERF = (0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.09678418, 0.37409196,
+       1.00002368, -1.26551223)  # fmt: skip
+P9, P8, P7, P6, P5, P4, P3, P2, P1, P0 = map(np.float32, ERF)
 T9, T7, T5, T3 = (np.float32(1 / n) for n in (9, 7, 5, 3))
 
 
@@ -73,3 +77,16 @@ def own_log(x):
 
 
 exp, log = (ordered(own_exp), ordered(own_log)) if PORTABLE else (math.exp, math.log)
+
+
+def own_erf(x):
+    """Error function of a float32, within 3e-7: Chebyshev's polynomial of Press et al., Numerical Recipes."""
+    size = -x if x < ZERO else x
+    t = ONE / (ONE + HALF * size)
+    y = ((((P9 * t + P8) * t + P7) * t + P6) * t + P5) * t + P4
+    y = (((y * t + P3) * t + P2) * t + P1) * t + P0
+    y = ONE - t * exp(y - size * size)
+    return -y if x < ZERO else y
+
+
+erf = ordered(own_erf) if PORTABLE else math.erf

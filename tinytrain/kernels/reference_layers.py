@@ -1,5 +1,7 @@
 """Activations, max pooling and scaled channels in plain numpy: a part of `reference`."""
 
+import math
+
 import numpy as np
 
 
@@ -87,3 +89,56 @@ def scale_channels(y, x, s):
 
 def scale_channels_grad(gs, g, x):
     gs[...] = (g * x).sum(axis=1)
+
+
+_normal = np.vectorize(lambda x: 0.5 + 0.5 * math.erf(x / math.sqrt(2)), otypes=[float])
+
+
+def gelu(y, x):
+    y[...] = x * _normal(x)
+
+
+def gelu_grad(g, x):
+    g *= (_normal(x) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)).astype(g.dtype)
+
+
+def softmax(y, scale):
+    y[...] = np.exp(scale * (y - y.max(axis=1, keepdims=True)))
+    y /= y.sum(axis=1, keepdims=True)
+
+
+def softmax_grad(g, p, scale):
+    g[...] = scale * p * (g - (g * p).sum(axis=1, keepdims=True))
+
+
+def standardise(y, x, epsilon):
+    y[...] = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + epsilon)
+
+
+def standardise_grad(g, x, epsilon):
+    y = np.empty_like(x)
+    standardise(y, x, epsilon)
+    g -= g.mean(axis=1, keepdims=True) + y * (g * y).mean(axis=1, keepdims=True)
+    g /= np.sqrt(x.var(axis=1, keepdims=True) + epsilon)
+
+
+def absent(p, x):
+    p[...] = np.where(x.any(axis=1), 0, -1e30)
+
+
+def clear_rows(y, x):
+    y[~x.any(axis=1)] = 0
+
+
+def _known(ids, w):
+    return (ids > 0) & (ids < len(w))
+
+
+def embed(y, ids, w, b):
+    known = _known(ids, w)
+    y[...] = np.where(known[:, None], w[np.where(known, ids, 0).astype(int)] + b, 0)
+
+
+def embed_grad(gw, ids, g):
+    known = _known(ids, gw)
+    np.add.at(gw, ids[known].astype(int), g[known])

@@ -122,7 +122,7 @@ class Network:
     @property
     def macs(self) -> int:
         """Forward multiply-accumulates for one image."""
-        return sum(layer.macs for layer in self.layers)
+        return sum(node.macs for node in self.nodes)
 
     def check_finite(self) -> None:
         """Raise InputError for a weight, scale or bias that is NaN or infinite."""

@@ -10,6 +10,13 @@ ACTIVATIONS: dict[str, tuple[str, ...]] = {
     "hard-swish": (),
     "hard-sigmoid": (),
     "leaky-relu": ("slope", "floor"),
+    "gelu": (),
+}
+# Operations that take such numbers themselves.
+ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "attention": ("heads",),
+    "layer-norm": ("epsilon",),
+    "words": ("vocabulary",),
 }
 Pair = tuple[int, int]
 Shape = tuple[int, Pair]  # channels, and (rows, columns)
@@ -85,12 +92,17 @@ class Node:
     @property
     def groups(self) -> int:
         """Parts into which the input channels fall, each read by as large a part of the output channels."""
-        return self.row.groups(self)
+        return self.row.counts.groups(self)
 
     @property
     def fan_in(self) -> int:
         """Rows of the weight matrix: weights per output channel."""
-        return self.kernel[0] * self.kernel[1] * self.cin // self.groups if self.is_layer else 0
+        return self.row.counts.fan_in(self) if self.is_layer else 0
+
+    @property
+    def uses(self) -> int:
+        """Multiplications of each weight in the forward pass for one image."""
+        return self.row.counts.uses(self) if self.is_layer else 0
 
     @property
     def n_weights(self) -> int:
@@ -99,7 +111,12 @@ class Node:
     @property
     def macs(self) -> int:
         """Multiply-accumulates of the forward pass for one image."""
-        return self.filter_hw[0] * self.filter_hw[1] * self.n_weights
+        return self.uses * self.n_weights + self.row.counts.products(self)
+
+    def passed_macs(self, needed: tuple[bool, ...]) -> int:
+        """Those of the gradients of its inputs, for one image; of each, whether it is `needed`."""
+        weights = self.uses * self.n_weights if needed[0] else 0
+        return weights + self.row.counts.passed(self, needed)
 
     @property
     def in_size(self) -> int:
@@ -138,6 +155,21 @@ def _convolved(node: Node, given: list[Shape]) -> Shape:
 
 
 @dataclass(frozen=True)
+class Counts:
+    """Numbers of a node: as in `Node`, or multiply-accumulates of products of its inputs with each other.
+
+    `products(node)`: those in the forward pass; `passed(node, needed)`: those for the gradients of the
+    inputs, by whether they are needed.
+    """
+
+    groups: Callable[[Node], int] = lambda node: 1
+    fan_in: Callable[[Node], int] = lambda node: node.kernel[0] * node.kernel[1] * node.cin // node.groups
+    uses: Callable[[Node], int] = lambda node: node.filter_hw[0] * node.filter_hw[1]
+    products: Callable[[Node], int] = lambda node: 0
+    passed: Callable[[Node, tuple[bool, ...]], int] = lambda node, needed: 0
+
+
+@dataclass(frozen=True)
 class Op:
     """What an operation is, by shapes and numbers; `tinytrain.program.autodiff.ops` has its calls.
 
@@ -155,7 +187,7 @@ class Op:
     filter_hw: Callable[[Node], Pair] | None
     result: Callable[[Node, list[Shape]], Shape] = _convolved
     inputs: Pair = (1, 1)
-    groups: Callable[[Node], int] = lambda node: 1
+    counts: Counts = Counts()
     same_channels: bool = False
     by_input: bool = False
     is_dense: bool = False
@@ -187,20 +219,68 @@ def _beside(node: Node, given: list[Shape]) -> Shape:
     return sum(channels for channels, _ in given), node.out_hw if sizes == {node.out_hw} else (0, 0)
 
 
+def _positions(node: Node) -> int:
+    return node.in_hw[0] * node.in_hw[1]
+
+
+def _attended(node: Node, given: list[Shape]) -> Shape:
+    """Queries, keys and values of one shape; a fourth input says by rows of zeros which keys do not count."""
+    alike = len(set(given[:3])) == 1 and all(hw == node.in_hw for _, hw in given)
+    return given[0] if alike else (0, (0, 0))
+
+
+def _attention_passed(node: Node, needed: tuple[bool, ...]) -> int:
+    """What each key counts is computed once more, and its gradient for those of queries and keys."""
+    query, key, value = needed[:3]
+    count = any(needed[:3]) + value + (query or key) + query + key
+    return _positions(node) ** 2 * node.cin * count
+
+
+def _attention_products(node: Node) -> int:
+    return 2 * _positions(node) ** 2 * node.cin
+
+
+def _pooled_sequence(node: Node, given: list[Shape]) -> Shape:
+    weighted = given[1:] in ([], [(1, node.in_hw)])
+    return (node.cin, (1, 1)) if weighted else (0, (0, 0))
+
+
 _EVERYWHERE = {"in_int8": True, "in_c": True}
 OPS: dict[str, Op] = {
     "conv": Op(slid, inputs=(1, 2), is_dense=True, **_EVERYWHERE),
     "pointwise": Op(slid, inputs=(1, 2), by_input=True, is_dense=True, **_EVERYWHERE),
-    "depthwise": Op(slid, groups=lambda node: node.cin, same_channels=True, **_EVERYWHERE),
+    "depthwise": Op(slid, counts=Counts(lambda node: node.cin), same_channels=True, **_EVERYWHERE),
     # A pointwise convolution of the mean over rows and columns.
     "squeeze": Op(_point),
     # One of a squeezed input, whose results are factors of the channels of the second input.
     "excite": Op(_point, _excited, inputs=(2, 2)),
     "max-pool": Op(None, _pooled, same_channels=True),
     "concat": Op(None, _beside, inputs=(2, 64)),
+    # Of transformers, whose tokens are positions of a feature map. A row of zeros, as word 0 becomes, is no
+    # token: attention and pooling pass it over. A norm with a second input leaves zeros where that has them.
+    "words": Op(
+        slid, counts=Counts(fan_in=lambda node: int(node.numbers("vocabulary")[0]), uses=lambda node: 0)
+    ),
+    "position": Op(slid, counts=Counts(fan_in=_positions, uses=lambda node: 0), same_channels=True),
+    "layer-norm": Op(
+        slid, inputs=(1, 2), counts=Counts(lambda node: node.cin, uses=lambda node: 0), same_channels=True
+    ),
+    "attention": Op(
+        None, _attended, inputs=(3, 4), counts=Counts(products=_attention_products, passed=_attention_passed)
+    ),
+    # The mean over all tokens, or with a second input of one channel, by the softmax of that.
+    "sequence-pool": Op(
+        None,
+        _pooled_sequence,
+        inputs=(1, 2),
+        counts=Counts(
+            products=lambda node: _positions(node) * node.cin,
+            passed=lambda node, needed: sum(needed) * _positions(node) * node.cin,
+        ),
+    ),
     # Of lite residual modules.
     "halve": Op(None, is_inner=True),
-    "grouped": Op(slid, groups=_halves, is_inner=True),
+    "grouped": Op(slid, counts=Counts(_halves), is_inner=True),
     "widen": Op(None, inputs=(2, 2), is_inner=True),
 }
 

@@ -8,7 +8,7 @@ import numpy as np
 from tinytrain.base.errors import InputError
 from tinytrain.network.input_spec import DTYPES, IMAGE
 from tinytrain.network.network import InputSpec, Network
-from tinytrain.network.node import ACTIVATIONS, OPS, Node, is_pair
+from tinytrain.network.node import ACTIVATIONS, ATTRIBUTES, OPS, Node, is_pair
 from tinytrain.network.quantisation import RELU6_TOP, Codes, Quantisation, nodes_obstacle
 
 MAX_LAYERS = 1024
@@ -22,7 +22,9 @@ CHANNELS = (1, 3)  # of an image
 FOR_ANOTHER = "import an ONNX model with import_onnx(FILE, spec=InputSpec(SHAPE, kind=NAME))"
 MOST_PARAMETERS, MOST_LETTERS = 64, 100  # of what a kind of input is read with
 NAME = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
-POINTS = ("pointwise", "squeeze", "excite")  # of one pixel, with stride 1
+POINTS = ("pointwise", "squeeze", "excite", *ATTRIBUTES, "position")  # of one pixel, with stride 1
+FIRST = ("conv", "words")  # operations that read the image
+MAX_VOCABULARY = 2**20
 KINDS = tuple(name for name, row in OPS.items() if not row.is_inner)
 
 
@@ -74,8 +76,12 @@ def check_nodes(nodes: tuple[Node, ...]) -> None:
         at[node.name] = i
         unread = unread.difference(read) | {i}
     first = nodes[0]
-    dense = first.op == "conv"
-    _require_supported(dense, f"layer {first.name}: the first layer is a dense convolution (kind conv)")
+    reads = first.op in FIRST and all(node.op != "words" for node in nodes[1:])
+    _require_supported(
+        reads,
+        f"layer {first.name}: the first layer, and no other, is a dense convolution (kind conv) of an"
+        " image or words",
+    )
     names = ", ".join(nodes[i].name for i in sorted(unread)[:-1])
     _require_supported(not names, f"nothing reads what {names} gives")
 
@@ -161,8 +167,11 @@ def check_alone(node: Node) -> None:
     _require(rated, f"{where}: rate must be a number above 0, at most {MAX_RATE}")
     known = node.activation is None or (type(node.activation) is str and node.activation in ACTIVATIONS)
     _require(known, f"{where}: activation must be null or one of {', '.join(ACTIVATIONS)}")
-    _require(node.is_layer or node.activation is None, f"{where}: {node.op} has no activation")
-    _require(is_set_up(node), f"{where}: its attributes must be the numbers that {node.activation} takes")
+    followed = node.is_layer and node.op not in (*ATTRIBUTES, "position")
+    _require(followed or node.activation is None, f"{where}: {node.op} has no activation")
+    takes = " and ".join(filter(None, (node.op if node.op in ATTRIBUTES else "", node.activation)))
+    _require(is_set_up(node), f"{where}: its attributes must be the numbers that {takes or 'nothing'} takes")
+    _check_sizes(node, where)
     listed = type(node.inputs) is tuple and all(type(name) is str for name in node.inputs)
     _require(listed, f"{where}: inputs must be a list of names")
     usual = not node.is_layer or (set(node.kernel) <= set(KERNELS) and set(node.stride) <= set(STRIDES))
@@ -182,13 +191,26 @@ def check_alone(node: Node) -> None:
     _require_supported(even, f"{where}: {node.op} with {node.cin} inputs and {node.cout} outputs")
 
 
+def _check_sizes(node: Node, where: str) -> None:
+    """What operations of transformers say by numbers."""
+    (number,) = node.numbers(*ATTRIBUTES[node.op]) if node.op in ATTRIBUTES else (0.0,)
+    if node.op == "words":
+        good = number == int(number) and 2 <= number <= MAX_VOCABULARY and node.cin == 1
+        _require(good, f"{where}: a vocabulary has 2 to {MAX_VOCABULARY:,} words, and one number for each")
+    if node.op == "attention":
+        good = number == int(number) and number >= 1 and node.cin % number == 0
+        _require(good, f"{where}: {number:g} heads cannot share {node.cin} channels")
+    _require(node.op != "layer-norm" or number > 0, f"{where}: epsilon must be above 0")
+
+
 def is_set_up(node: Node) -> bool:
-    """Whether its attributes are the finite float numbers that its activation takes."""
+    """Whether its attributes are the finite float numbers that it and its activation take."""
     pairs = type(node.attributes) is tuple and all(
         type(pair) is tuple and len(pair) == 2 and type(pair[1]) is float and math.isfinite(pair[1])
         for pair in node.attributes
     )
-    return pairs and tuple(name for name, _ in node.attributes) == ACTIVATIONS.get(node.activation, ())
+    taken = ATTRIBUTES.get(node.op, ()) + ACTIVATIONS.get(node.activation, ())
+    return pairs and tuple(name for name, _ in node.attributes) == taken
 
 
 def _of(channels: int, side: tuple[int, int]) -> str:
@@ -207,6 +229,8 @@ def check_input(spec: InputSpec, first: Node) -> None:
     finite = all(type(x) is float and math.isfinite(x) for x in spec.mean + spec.scale)
     good = finite and min(spec.scale) > 0
     _require(good, "mean and scale must be finite numbers, and scale above 0")
+    counted = first.op != "words" or (spec.mean, spec.scale, spec.rotated) == ((0.0,), (1.0,), False)
+    _require(counted, f"{first.name} takes words by their numbers: mean 0, scale 1, not rotated")
     _require(type(spec.rotated) is bool, "rotated must be true or false")
     _require(spec.resize == InputSpec.resize, f"the only known resize is {InputSpec.resize}")
 

@@ -38,6 +38,7 @@ def warm_up() -> list[str]:
     table.matmul(np.empty((2, 2), np.float32), some, np.zeros((2, 2), np.float32))
     table.transpose(np.empty((2, 3), np.float32), np.zeros((3, 2), np.float32))
     _layers_of_other_networks(table)
+    _tokens(table)
     _in_little_memory(table)
     _matrices(table)
     return sorted(name for name, kernel in vars(table).items() if _is_compiled(kernel))
@@ -67,6 +68,20 @@ def _layers_of_other_networks(table) -> None:
     rows, factors = x.reshape(1, 4, 4), y.reshape(1, 4)
     table.scale_channels(rows, rows.copy(), factors)
     table.scale_channels_grad(factors, rows, rows.copy())
+
+
+def _tokens(table) -> None:
+    """The kernels of transformers, on zeros."""
+    rows, one = np.zeros((2, 4), np.float32), np.float32(1)
+    table.absent(rows[0, :2], rows)
+    for name in ("softmax_grad", "clear_rows"):
+        getattr(table, name)(rows.copy(), rows, *([one] if name == "softmax_grad" else []))
+    table.softmax(rows.copy(), one)
+    for name in ("standardise", "standardise_grad"):
+        getattr(table, name)(rows.copy(), rows, one)
+    for dtype in (np.uint8, np.float32):
+        table.embed(rows.copy(), np.zeros(2, dtype), rows, rows[0])
+        table.embed_grad(rows.copy(), np.zeros(2, dtype), rows)
 
 
 def _in_little_memory(table) -> None:

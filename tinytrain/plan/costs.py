@@ -28,14 +28,13 @@ def image_macs(network: Network, updates: tuple[Update, ...]) -> int:
     sources, at = sources_of(nodes), {node.name: i for i, node in enumerate(nodes)}
     cut = network.layers[cut_layer(network, updates)].name
     found = reached(sources, at[cut], (at[network.all_layers[u.layer].name] for u in updates))
-    grad_input = sum(nodes[i].macs for i in found if sources[i][0] in found)
+    grad_input = sum(nodes[i].passed_macs(tuple(k in found for k in sources[i])) for i in found)
     return grad_input + sum(weight_macs(network, u) for u in updates)
 
 
 def weight_macs(network: Network, update: Update) -> int:
-    """MACs of the gradient of an update's weights, for one image: one per weight and output position."""
-    height, width = network.all_layers[update.layer].filter_hw
-    return height * width * update.n_weights(network)
+    """MACs of the gradient of an update's weights, for one image: one per weight and use of it."""
+    return network.all_layers[update.layer].uses * update.n_weights(network)
 
 
 def n_hard(share: float, n_images: int, looked_at: int | None = None) -> int:

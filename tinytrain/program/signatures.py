@@ -89,6 +89,8 @@ def _side(packed: int) -> int:
 
 
 KERNELS: dict[str, Signature] = {
+    # 0 for each row that has numbers, -1e30 for one of zeros.
+    "absent": _of(p=writes("n"), x=reads("n *")),
     "accumulate": _of(total=updates("n"), x=reads("n")),
     "adam": _of(
         w=updates("n"), g=reads("n"), m=updates("n", MOMENTS), v=updates("n", MOMENTS), work=scratch("*"),
@@ -126,6 +128,7 @@ KERNELS: dict[str, Signature] = {
     "class_sums": _of(
         sums=updates("k d"), counts=updates("k"), f=reads("n d"), labels=reads("n", INDICES)
     ),
+    "clear_rows": _of(y=updates("m *"), x=reads("m *")),
     "copy": _of(y=writes(), x=reads(), in_place=True),
     "copy_codes": _of(y=writes(None, INT8), x=reads(None, INT8), in_place=True),
     "depthwise_codes": _of(
@@ -153,6 +156,8 @@ KERNELS: dict[str, Signature] = {
         gw=updates("t c"), x=reads("n * * c", INT8), g=reads("n * * c"), macs=_times(2, 0, 0)
     ),
     "dequantize": _of(x=writes("n"), codes=reads("n", CODES), span=reads("*")),
+    "embed": _of(y=writes("m c"), ids=reads("m", None), w=reads("* c"), b=reads("c")),
+    "embed_grad": _of(gw=updates("v c"), ids=reads("m", None), g=reads("m c")),
     "entropy": _of(loss=writes("n"), residual=writes("n k"), cosine=reads("n k")),
     "fold_bias": _of(y=writes("n", SUMS), b=reads("n"), unit=reads("n"), w=reads("* *", INT8)),
     "gather_codes": _of(y=writes("m k", INT8), x=reads("m n", INT8), columns=reads("k", INDICES)),
@@ -182,6 +187,8 @@ KERNELS: dict[str, Signature] = {
     "grad_weight_columns": _of(
         gw=updates("k *"), x=reads("m k", INT8), g=reads("m b"), macs=lambda s: math.prod(s[1]) * s[2][1]
     ),
+    "gelu": _of(y=writes("m"), x=reads("m"), in_place=True),
+    "gelu_grad": _of(g=updates("m"), x=reads("m")),
     "hard_sigmoid": _of(y=writes("m"), x=reads("m"), in_place=True),
     "hard_sigmoid_grad": _of(g=updates("m"), x=reads("m")),
     "hard_swish": _of(y=writes("m"), x=reads("m"), in_place=True),
@@ -247,6 +254,10 @@ KERNELS: dict[str, Signature] = {
         w=updates("* *", INT8), rows=reads("i", INDICES), columns=reads("j", INDICES), x=reads("i j", INT8)
     ),
     "sgd_step": _of(g=updates("n"), **_RATES),
+    "softmax": _of(y=updates("m n")),
+    "softmax_grad": _of(g=updates("m n"), p=reads("m n")),
+    "standardise": _of(y=writes("m c"), x=reads("m c"), in_place=True),
+    "standardise_grad": _of(g=updates("m c"), x=reads("m c")),
     "sum_pixels": _of(y=writes("*", "int64"), x=reads("* * *", IMAGE)),
     "take_columns": _of(y=writes("m *"), x=reads("m *")),
     "take_step": _of(w=updates("n"), steps=reads("n")),

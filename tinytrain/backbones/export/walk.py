@@ -33,7 +33,7 @@ def write_steps(network: Network | Committee, delta: Delta, writer) -> None:
     """All steps of `network`, which is an adapted one or a committee of these, and of the head of `delta`.
 
     Raises InputError ``unsupported`` for a head that is no linear map of the unit embedding, and for an
-    activation that the writer does not know.
+    operation or activation that the writer does not know.
     """
     if not isinstance(delta.head, LinearHead):
         raise InputError(
@@ -46,9 +46,11 @@ def write_steps(network: Network | Committee, delta: Delta, writer) -> None:
 
 
 def _embedding(network: Network, writer, image):
-    """All steps of `network` from the image to its embedding."""
+    """All steps of `network` from the image to its embedding. Raises InputError ``unsupported``."""
     made = {-1: writer.pixels(image, network.input)}
     for i, node in enumerate(network.graph):
+        if node.op not in STEPS:
+            raise _cannot(writer, node, node.op)
         inputs = [made[k] for k in network.sources[i]]
         made[i] = STEPS[node.op](writer, network, i, inputs)
     return writer.embedding(made[len(network.graph) - 1])
@@ -62,9 +64,13 @@ def _convolution(writer, network: Network, i: int, inputs: list):
     if node.activation is None or is_inside(writer, node):
         return y
     if node.activation not in writer.activations:
-        what = f"layer {node.name}: {node.activation} cannot be written to {writer.suffix} files"
-        raise InputError("unsupported", f"{what}; export to a .safetensors file")
+        raise _cannot(writer, node, node.activation)
     return writer.activations[node.activation](y, node)
+
+
+def _cannot(writer, node: Node, what: str) -> InputError:
+    refused = f"layer {node.name}: {what} cannot be written to {writer.suffix} files"
+    return InputError("unsupported", f"{refused}; export to a .safetensors file")
 
 
 def pool_padding(node: Node) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -31,6 +31,7 @@ class Activation:
 ROWS = {
     "relu6": Activation(None, keeps="pack_mask"),
     "relu": Activation("relu", keeps="pack_positive", in_place=True),
+    "gelu": Activation("gelu", "gelu_grad"),
     "hard-swish": Activation("hard_swish", "hard_swish_grad"),
     "hard-sigmoid": Activation("hard_sigmoid", "hard_sigmoid_grad"),
     "leaky-relu": Activation("leaky_relu", "leaky_relu_grad", OUTPUT),

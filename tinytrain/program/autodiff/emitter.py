@@ -54,7 +54,8 @@ class Emitter:
 
     def op(self, i: int) -> Op:
         """The row of node i in the table of ops."""
-        return self.ops[IMAGE if self.sources[i] == (-1,) else self.nodes[i].op]
+        of_image = self.sources[i] == (-1,) and self.nodes[i].row.is_dense
+        return self.ops[IMAGE if of_image else self.nodes[i].op]
 
     def once(self, kind: Callable, *fields) -> Weight | Bias | LayerArray:
         """``kind(*fields)``, the same object whenever it is asked for: thousands of calls name few arrays."""

@@ -16,6 +16,7 @@ from tinytrain.program.autodiff import (
     max_pool,
     pointwise,
     squeeze,
+    transformer,
 )
 from tinytrain.program.autodiff.tape import Trained
 from tinytrain.program.calls import View
@@ -72,14 +73,19 @@ def row(*modules, **functions) -> Op:
 IMAGE = "image"  # a dense convolution that reads the image
 OPS: dict[str, Op] = {
     IMAGE: row(dense_conv, convolution),
+    "attention": row(transformer.ATTENTION),
     "concat": row(concat),
     "conv": row(grouped_conv.DENSE, convolution),
     "depthwise": row(depthwise, convolution),
     "excite": row(squeeze.EXCITE, pointwise, forward_rows=None),
     "grouped": row(grouped_conv, convolution),
     "halve": row(lite_residual.HALVE),
+    "layer-norm": row(transformer.LAYER_NORM, trained_input=depthwise.trained_input),
     "max-pool": row(max_pool),
     "pointwise": row(pointwise, convolution),
+    "position": row(transformer.POSITION, convolution),
+    "sequence-pool": row(transformer.SEQUENCE_POOL),
     "squeeze": row(squeeze, convolution),
     "widen": row(lite_residual.WIDEN),
+    "words": row(transformer.WORDS, convolution),
 }

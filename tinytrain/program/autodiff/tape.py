@@ -30,7 +30,8 @@ class Tape:
     The rest is by numbers in `Network.graph`. `reached` are the nodes of whose output a gradient is needed;
     the emitter finds them. They leave what the gradient of their activation needs, or the places of maxima
     (`kept`); in int8 which sums are not saturated (`kept_sum`); if they excite, the channels that they scale
-    with the factors (`scaled`); and if their weights are trained, their input (`saved_input`).
+    with the factors (`scaled`); all inputs, if they are of a transformer (`read`); and if their weights are
+    trained, their input (`saved_input`).
     """
 
     cut: int
@@ -39,6 +40,7 @@ class Tape:
     kept: dict[int, View] = field(default_factory=dict)
     kept_sum: dict[int, View] = field(default_factory=dict)
     scaled: dict[int, tuple[View, View]] = field(default_factory=dict)
+    read: dict[int, list[View]] = field(default_factory=dict)
     saved_input: dict[int, View] = field(default_factory=dict)
     output: dict[int, View] = field(default_factory=dict)
     reached: frozenset[int] | None = None
