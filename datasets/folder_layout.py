@@ -71,7 +71,8 @@ def class_folders(root: Path) -> tuple[list[Path], list[Skipped]]:
         )
     _refuse_split(root, classes)
     _refuse_nested(root, classes)
-    return classes, away + [Skipped(printable(p), BESIDE, "beside") for p in beside]
+    lost = [p for p in beside if not kind_of_file(p).aside]
+    return classes, away + [Skipped(printable(p), BESIDE, "beside") for p in lost]
 
 
 def _listed_root(root: Path) -> tuple[list[Path], list[Skipped]]:
@@ -128,7 +129,11 @@ def _refuse_nested(root: Path, classes: list[Path]) -> None:
 
 
 def _images_in(folder: Path) -> bool:
-    return _any(folder, lambda path: kind_of_file(path) and not path.is_dir())
+    def wanted(path: Path) -> bool:
+        kind = kind_of_file(path)
+        return kind is not None and not kind.aside and not path.is_dir()
+
+    return _any(folder, wanted)
 
 
 def _has_classes(folder: Path) -> bool:

@@ -1,15 +1,16 @@
-"""Generated recordings of other kinds than images, as files in a folder for each class."""
+"""Generated recordings and texts, of other kinds than images, as files in a folder for each class."""
 
 import os
 from collections.abc import Sequence
 
 from tinytrain.base.errors import UsageError
 from tinytrain.base.files import write_bytes
-from tinytrain.datasets.generated import shakes, sounds
+from tinytrain.datasets.generated import notes, shakes, sounds
 from tinytrain.datasets.preview import new_folder
 
 # What files are called, the classes, and the bytes of a file of (class, number, seed).
 RECORDINGS = {
+    notes.NAME: (".txt", tuple(notes.SENTENCES), notes.sentence),
     shakes.NAME: (".csv", tuple(shakes.CLASSES), shakes.recording_of),
     "words": (".wav", tuple(sounds.WORDS), sounds.word),
 }

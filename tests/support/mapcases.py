@@ -271,8 +271,8 @@ MAP_CASES = {
     function.__name__: function
     for function in (
         absent, add_patches, clear_rows, depthwise_forward, depthwise_grad_input, depthwise_grad_weight,
-        embed, embed_grad, leaky_relu, leaky_relu_grad, max_pool, max_pool_grad, max_taps, pool, pool2, pool2_grad,
-        pool_grad, put_columns, relu, scale_channels, scale_channels_grad, softmax, softmax_grad, standardise,
-        standardise_grad, take_columns, unfold, unfold_plane, upsample_add, upsample_grad,
+        embed, embed_grad, leaky_relu, leaky_relu_grad, max_pool, max_pool_grad, max_taps, pool, pool2,
+        pool2_grad, pool_grad, put_columns, relu, scale_channels, scale_channels_grad, softmax, softmax_grad,
+        standardise, standardise_grad, take_columns, unfold, unfold_plane, upsample_add, upsample_grad,
     )
 } | {**dict.fromkeys(SMOOTH, smooth), **dict.fromkeys(SMOOTH.values(), smooth_grad)}  # fmt: skip

