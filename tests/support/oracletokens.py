@@ -81,7 +81,7 @@ def _heads(node, x):
 
 def _weights(node, inputs):
     q, k, v = (_heads(node, x) for x in inputs[:3])
-    logits = q @ k.swapaxes(2, 3) / math.sqrt(q.shape[3])
+    logits = q @ k.swapaxes(2, 3) * dict(node.attributes)["scale"]
     if len(inputs) > 3:
         logits = np.where(_there(inputs[3])[:, None, None, :, 0] > 0, logits, -np.inf)
     return q, k, v, _softmax(logits)
@@ -95,7 +95,7 @@ def _attention(node, inputs):
 def _attention_gradients(node, inputs, output, g):
     q, k, v, p = _weights(node, inputs)
     g = _heads(node, g)
-    gs = _softmax_gradients(p, g @ v.swapaxes(2, 3)) / math.sqrt(q.shape[3])
+    gs = _softmax_gradients(p, g @ v.swapaxes(2, 3)) * dict(node.attributes)["scale"]
     found = gs @ k, gs.swapaxes(2, 3) @ q, p.swapaxes(2, 3) @ g
     shape = inputs[0].shape
     whole = [np.concatenate(list(x.swapaxes(0, 1)), axis=2).reshape(shape) for x in found]

@@ -89,7 +89,7 @@ def branches(seed=0) -> Network:
     return made.network("branches", seed)
 
 
-HEADS, EPSILON = {"attributes": (("heads", 2.0),)}, {"attributes": (("epsilon", 1e-5),)}
+HEADS, EPSILON = {"attributes": (("heads", 2.0), ("scale", 0.4))}, {"attributes": (("epsilon", 1e-5),)}
 
 
 def _attended(made: Nodes, read: str, added: str, *mark: str) -> str:

@@ -80,7 +80,7 @@ def _nodes(
         for name in named:
             yield dense(name, f"{at}.attention.self.{name.rpartition('.')[2]}", read)
         attention = replace(plain, name=f"{own}.attention", op="attention", block=block)
-        numbers = (("heads", float(heads)),)
+        numbers = (("heads", float(heads)), ("scale", (size // heads) ** -0.5))
         yield replace(attention, inputs=(*named, read), attributes=numbers), None, None
         yield dense(f"{own}.project", f"{at}.attention.output.dense", f"{own}.attention", read)
         yield norm(f"{own}.norm", f"{at}.attention.output.LayerNorm", f"{own}.project", read)

@@ -14,7 +14,7 @@ ACTIVATIONS: dict[str, tuple[str, ...]] = {
 }
 # Operations that take such numbers themselves.
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
-    "attention": ("heads",),
+    "attention": ("heads", "scale"),
     "layer-norm": ("epsilon",),
     "words": ("vocabulary",),
 }

@@ -24,6 +24,7 @@ MOST_PARAMETERS, MOST_LETTERS = 64, 100  # of what a kind of input is read with
 NAME = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 POINTS = ("pointwise", "squeeze", "excite", *ATTRIBUTES, "position")  # of one pixel, with stride 1
 FIRST = ("conv", "words")  # operations that read the image
+BEHIND_SUMS = ("relu", "gelu")  # activations
 MAX_VOCABULARY = 2**20
 KINDS = tuple(name for name, row in OPS.items() if not row.is_inner)
 
@@ -98,11 +99,13 @@ def _read(nodes: tuple[Node, ...], i: int, at: dict[str, int], start: int) -> li
         what = "an excite layer must follow a squeeze layer, with as many channels as that takes"
         squeezed = squeezed and node.cout == nodes[read[0]].cin
         _require_supported(squeezed, f"layer {node.name}: {what}")
-    summed = least <= count <= most and (count == 1 or not node.adds or node.activation in (None, "relu"))
+    summed = least <= count <= most and (
+        count == 1 or not node.adds or node.activation in (None, *BEHIND_SUMS)
+    )
     _require(
         summed,
-        f"layer {node.name}: it has {count} inputs; a residual layer is pointwise or dense, with ReLU or no"
-        " activation behind the addition",
+        f"layer {node.name}: it has {count} inputs; a residual layer is pointwise or dense, with ReLU, GELU"
+        " or no activation behind the addition",
     )
     inside = all(k >= start - 1 for k in read) and (i == 0 or -1 not in read)
     _require_supported(inside, f"layer {node.name} reads from before the last layer of the block before")
@@ -193,7 +196,7 @@ def check_alone(node: Node) -> None:
 
 def _check_sizes(node: Node, where: str) -> None:
     """What operations of transformers say by numbers."""
-    (number,) = node.numbers(*ATTRIBUTES[node.op]) if node.op in ATTRIBUTES else (0.0,)
+    number = node.numbers(*ATTRIBUTES[node.op])[0] if node.op in ATTRIBUTES else 0.0
     if node.op == "words":
         good = number == int(number) and 2 <= number <= MAX_VOCABULARY and node.cin == 1
         _require(good, f"{where}: a vocabulary has 2 to {MAX_VOCABULARY:,} words, and one number for each")

@@ -3,11 +3,14 @@
 The functions have the form of those in `tinytrain.backbones.onnx.operators`.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from tinytrain.backbones.onnx.graph import Value, Walk
 from tinytrain.backbones.onnx.reading import Node, UnsupportedError
 from tinytrain.backbones.onnx.tail import tail
+from tinytrain.network.validation import BEHIND_SUMS
 
 LOWEST = float(np.finfo(np.float32).min)
 
@@ -18,10 +21,10 @@ def activated(walk: Walk, node: Node, activation: str, attributes: tuple = ()) -
         return tail(walk, node)
     if _is_there(walk, node, activation):
         return walk.shared(node, walk.value(node))
-    value = walk.changing(node, 0, ("linear", "sum") if activation == "relu" else ("linear",))
+    value = walk.changing(node, 0, ("linear", "sum") if activation in BEHIND_SUMS else ("linear",))
     part = walk.parts[value.part]
     part.activation, part.attributes = activation, attributes
-    return Value(value.part, "factors" if part.kind == "excite" else "active", value.channels, value.hw)
+    return replace(value, stage="factors" if part.kind == "excite" else "active")
 
 
 def _is_there(walk: Walk, node: Node, activation: str) -> bool:
@@ -41,6 +44,12 @@ def clip(walk: Walk, node: Node) -> Value:
 
 def relu(walk: Walk, node: Node) -> Value:
     return activated(walk, node, "relu")
+
+
+def gelu(walk: Walk, node: Node) -> Value:
+    if node.get("approximate", "none") != "none":
+        raise UnsupportedError("it is approximated by a tanh")
+    return activated(walk, node, "gelu")
 
 
 def hard_swish(walk: Walk, node: Node) -> Value:
@@ -82,6 +91,7 @@ def _bound(walk: Walk, node: Node, position: int, key: str) -> float:
 
 ACTIVATIONS = {
     "Clip": clip,
+    **dict.fromkeys(("Gelu", "com.microsoft.Gelu"), gelu),
     "Relu": relu,
     "HardSwish": hard_swish,
     "HardSigmoid": hard_sigmoid,

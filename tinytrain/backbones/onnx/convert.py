@@ -11,10 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from tinytrain.backbones.onnx.fusing import fused
 from tinytrain.backbones.onnx.graph import Part, Walk
 from tinytrain.backbones.onnx.operators import OPERATIONS
 from tinytrain.backbones.onnx.quantised import BEFORE, as_int8, int8_problems
 from tinytrain.backbones.onnx.reading import Graph, read_onnx
+from tinytrain.backbones.onnx.tokens import READ_TOKENS
 from tinytrain.base.errors import InputError
 from tinytrain.network.network import InputSpec, Network
 from tinytrain.network.node import Node
@@ -23,8 +25,8 @@ from tinytrain.network.validation import CHANNELS, check_network
 
 NAMED = 3  # problems that a message names, in the order of the graph
 SUPPORTED = (
-    "MobileNets, EfficientNet-Lite, SqueezeNets and ResNets of basic blocks are supported: export such a"
-    " model, or take one that 'tinytrain backbones' lists; docs/own-network.md has all operations"
+    "MobileNets, EfficientNet-Lite, SqueezeNets, ResNets of basic blocks and CCTs are supported: export such"
+    " a model, or take one that 'tinytrain backbones' lists; docs/own-network.md has all operations"
 )
 
 
@@ -60,7 +62,8 @@ def import_onnx(
     """
     source, graph = str(path), read_onnx(path, CHANNELS if spec is None else spec.shape[2:])
     hw = _hw(graph, size, source) if spec is None else _hw_of(spec, graph)
-    walk = Walk(graph, hw, OPERATIONS)
+    graph = replace(graph, nodes=fused(graph.nodes, graph.constants))
+    walk = Walk(graph, hw, OPERATIONS, READ_TOKENS)
     if walk.problems:
         raise InputError("unsupported", f"{source}: {_listed(walk, graph)}; {SUPPORTED}")
     if walk.pooled is None or not walk.parts:

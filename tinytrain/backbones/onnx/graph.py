@@ -33,7 +33,9 @@ DESCRIBED = {
     "active": "an activation",
     "sum": "a residual addition",
     "largest": "a MaxPool",
-    "joined": "a Concat",
+    "joined": "a Concat, a norm, or attention",
+    "scores": "products of queries and keys",
+    "shares": "a Softmax",
     "squeezed": "a pooling whose result scales channels",
     "factors": "a HardSigmoid",
     "scaled": "a Mul that scales channels",
@@ -57,8 +59,10 @@ class Value:
     "linear": none; "active"; "sum": something was added; "largest" and "joined": the results of max pooling
     and of concatenation; "squeezed": means, from which a squeeze-and-excitation gets its "factors"; "scaled"
     by them; "pooling" and "pooled": `axes` names the remaining axes by letters, 1 for an axis of size 1;
-    "tail": any operation after the pooling. `pads` (top, left, bottom, right) are zeros around it. `axes` may
-    be "nhwc" before the pooling.
+    "tail": any operation after the pooling. "scores" are products of the queries and keys in `pair`, times
+    `factor`, and "shares" their softmax; channels are divided between `heads`. `pads` (top, left, bottom,
+    right) are zeros around it. `axes` may be "nhwc" before the pooling, and are those of
+    `tinytrain.backbones.onnx.tokens` in a transformer.
     """
 
     part: int
@@ -67,6 +71,9 @@ class Value:
     hw: tuple[int, int]
     axes: str = "nchw"
     pads: tuple[int, int, int, int] = NO_PADS
+    heads: int = 1
+    pair: tuple["Value", ...] = ()
+    factor: float = 1.0
 
 
 @dataclass(eq=False)
@@ -102,7 +109,7 @@ class Part:
     def channels(self) -> int:
         if self.weight is not None:
             return len(self.weight)
-        return sum(value.channels for value in self.reads)
+        return sum(value.channels for value in self.reads[: None if self.kind == "concat" else 1])
 
 
 class Walk:
@@ -114,12 +121,12 @@ class Walk:
     the graph does to the values of the image first is times `gain`, then plus `offset`, both (channels,)
     float64.
     `operations` maps the name of an operation to its function (walk, node) -> Value, or None where no image
-    comes out.
+    comes out; those `of_tokens` read tokens, too.
 
     Raises InputError ``unsupported`` if the network would exceed the limits of a network file.
     """
 
-    def __init__(self, graph: Graph, hw: tuple[int, int], operations: dict):
+    def __init__(self, graph: Graph, hw: tuple[int, int], operations: dict, of_tokens: tuple[str, ...] = ()):
         self.source, self.constants = graph.source, dict(graph.constants)
         channels = graph.shape[1]
         self.values = {graph.input: Value(IMAGE, "picture", channels, hw, graph.axes)}
@@ -139,6 +146,7 @@ class Walk:
         self.dropped: list[Node] = []
         self.pooled: str | None = None
         self.turned = {False, True}
+        self.of_tokens = of_tokens
         for node in graph.nodes:
             self._visit(node, operations)
 
@@ -167,6 +175,8 @@ class Walk:
             if self.values[name].pads != NO_PADS and node.op not in MAY_BE_PADDED:
                 raise UnsupportedError("it follows a Pad, which only a Conv may do")
             value = self.values[name]
+            if "p" in value.axes and node.op not in self.of_tokens:
+                raise UnsupportedError("it reads tokens of a transformer")
             free = OF_ANY_AXES + (OF_THE_IMAGE if value.stage == "picture" else ())
             if value.axes != "nchw" and sorted(value.axes) == sorted("nchw") and node.op not in free:
                 raise UnsupportedError(f"it reads axes in the order {value.axes}, not nchw; {CHANNELS_FIRST}")

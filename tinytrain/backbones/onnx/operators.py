@@ -14,6 +14,7 @@ from tinytrain.backbones.onnx.pooling import fitted, max_pool
 from tinytrain.backbones.onnx.quantised import OPERATIONS as QUANTISED
 from tinytrain.backbones.onnx.reading import FLOAT, FLOAT16, Node, UnsupportedError
 from tinytrain.backbones.onnx.tail import TAIL, tail
+from tinytrain.backbones.onnx.tokens import TOKENS, add_constant, scaled, tokens_of
 
 DEPTHWISE_KERNELS = (3, 5, 7)
 DENSE_KERNELS = (1, 3, 5, 7)
@@ -171,17 +172,37 @@ def add(walk: Walk, node: Node) -> Value:
         return tail(walk, node)
     if None in values and any(value is not None and value.stage == "picture" for value in values):
         return normalisation(walk, node)
+    if len(values) == 2 and None in values and tokens_of(walk, node):
+        return add_constant(walk, node)
     if len(values) != 2 or None in values:
         raise UnsupportedError("it adds a constant")
     position = int(values[1].part > values[0].part)
-    newer, older = walk.changing(node, position), values[1 - position]
+    newer, older = walk.changing(node, position, ("linear", "sum")), values[1 - position]
     part = walk.parts[newer.part]
+    if part.added is not None:
+        part = _inner(walk, part, older)
     if newer.part == older.part or older.stage not in READ[1:] or part.kind not in SUMS:
         raise UnsupportedError("it does not add an earlier result to a dense or pointwise convolution")
-    if (older.channels, older.hw) != (newer.channels, newer.hw):
+    if (older.channels, older.hw, older.axes) != (newer.channels, newer.hw, newer.axes):
         raise UnsupportedError(f"{older.channels} x {older.hw} added to {newer.channels} x {newer.hw}")
     part.reads += (older,)
-    return Value(newer.part, "sum", newer.channels, newer.hw)
+    return replace(newer, stage="sum")
+
+
+def _inner(walk: Walk, part: Part, older: Value) -> Part:
+    """The one that `part` adds, if something `older` can be added to that instead: sums have no order."""
+    added = part.added
+    inner = walk.parts[added.part]
+    alone = [other for other in walk.parts if added.part in other.sources] == [part]
+    if (
+        added.stage != "linear"
+        or inner.kind not in SUMS
+        or inner.added
+        or not alone
+        or older.part >= added.part
+    ):
+        raise UnsupportedError("it follows a residual addition")
+    return inner
 
 
 def concat(walk: Walk, node: Node) -> Value:
@@ -198,6 +219,8 @@ def normalisation(walk: Walk, node: Node) -> Value:
     """The values of the image plus, minus, times or by a constant: one number, or one for each channel."""
     if len(node.inputs) != 2:
         raise UnsupportedError(f"it has {len(node.inputs)} inputs, not 2")
+    if len(tokens_of(walk, node)) == 1 and node.op in ("Mul", "Div"):
+        return scaled(walk, node)
     position = int(node.op in ("Add", "Mul") and node.inputs[0] in walk.constants)
     value = walk.changing(node, position, ("picture",))
     array = walk.constant(node, 1 - position, None, "constant")
@@ -266,4 +289,5 @@ OPERATIONS = {
     **dict.fromkeys(("Identity", "Dropout", "Cast"), alias),
     **QUANTISED,
     **TAIL,
+    **TOKENS,
 }

@@ -147,22 +147,24 @@ class Emitter:
         forward, is_reached = self.op(i).forward, i in self.reached(tape)
         y = self.output(i)
         plain, keeps = y, keeps_of(follows)
+        total = y
         if (keeps == INPUT and (hooked or is_reached)) or (keeps == OUTPUT and hooked):
-            plain = self.output(i, " before activation")
-            forward(self, i, plain, x, added, None)
-            activate(self, i, follows, y, plain)
-        elif hooked and added is not None:
+            plain = total = self.output(i, " before activation")
+        if hooked and added is not None:
             plain = self.output(i, " before addition")
             forward(self, i, plain, x, None, None)
-            self.segment.call("copy", y.flat, plain.flat)
-            self.segment.call("accumulate", y.flat, added.flat)
-            activate(self, i, follows, y)
+            self.segment.call("copy", total.flat, plain.flat)
+            self.segment.call("accumulate", total.flat, added.flat)
+            activate(self, i, follows, y, total)
+        elif total is not y:
+            forward(self, i, total, x, added, None)
+            activate(self, i, follows, y, total)
         else:
             forward(self, i, y, x, added, follows)
         if hooked:
             tape.output[self.numbers[i]] = plain
         if is_reached:
-            self.save(tape, i, x, plain if keeps == INPUT else y)
+            self.save(tape, i, x, total if keeps == INPUT else y)
         return y
 
     def save(self, tape: Tape, i: int, x: View, y: View) -> None:

@@ -173,9 +173,9 @@ class _Heads:
 
     def __init__(self, emitter, i: int, inputs: list[View]):
         node, self.segment = emitter.nodes[i], emitter.segment
-        self.inputs, self.count = inputs, int(*node.numbers("heads"))
+        heads, scale = node.numbers("heads", "scale")
+        self.inputs, self.count, self.scale, self.n = inputs, int(heads), np.float32(scale), emitter.n
         self.tokens, self.width = inputs[0].matrix.shape[0] // emitter.n, node.cin // self.count
-        self.scale, self.n = np.float32(self.width**-0.5), emitter.n
         self.part = self.segment.new(f"{node.name} head", self.tokens, self.width)
         self.each = self.segment.new(f"{node.name} weights", self.tokens, self.tokens)
         self.lacks = self.segment.new(f"{node.name} absent", self.tokens) if len(inputs) > 3 else None
