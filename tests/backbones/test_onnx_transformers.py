@@ -1,0 +1,153 @@
+"""Transformers in ONNX, as exporters write them: imported, adapted, and refused where they are others."""
+
+import math
+
+import numpy as np
+import pytest
+from cases import each
+
+onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
+
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+from onnxmodels import Maker, save  # noqa: E402
+from oracle import Oracle  # noqa: E402
+
+from tinytrain.backbones.onnx.check import as_input, embeddings, largest_difference, random_images  # noqa: E402
+from tinytrain.backbones.onnx.convert import import_onnx  # noqa: E402
+from tinytrain.base.errors import InputError  # noqa: E402
+from tinytrain.datasets import sample_episode  # noqa: E402
+from tinytrain.datasets.generated.leaves import leaves  # noqa: E402
+from tinytrain.network.quantisation import int8_obstacle  # noqa: E402
+from tinytrain.pipeline.adapt import adapt  # noqa: E402
+from tinytrain.plan.budget import Budget  # noqa: E402
+
+SIDE, WIDTH, HEADS, TOKENS = 16, 8, 2, 16
+
+
+class Transformer(Maker):
+    """Writes norms, GELU and the scale of attention in one of several ways."""
+
+    def __init__(self, norms="whole", gelus="whole", scales="products", opset=20):
+        super().__init__(0, opset)
+        self.norms, self.gelus, self.scales = norms, gelus, scales
+
+    def number(self, value) -> str:
+        return self.constant(np.float32(value))
+
+    def some(self, *shape) -> str:
+        return self.constant(self.rng.normal(0, 1 / math.sqrt(shape[0]), shape).astype(np.float32))
+
+    def sides(self, *sides) -> str:
+        return self.constant(np.array(sides, np.int64))
+
+    def layer_norm(self, x) -> str:
+        scale, bias = self.some(WIDTH), self.some(WIDTH)
+        if self.norms == "whole":
+            return self.node("LayerNormalization", x, scale, bias, epsilon=1e-4, axis=-1)
+        axes = self.sides(-1)
+        less = self.node("Sub", x, self.node("ReduceMean", x, axes))
+        square = self.node("ReduceMean", self.node("Pow", less, self.number(2)), axes)
+        root = self.node("Sqrt", self.node("Add", square, self.number(1e-4)))
+        return self.node("Add", self.node("Mul", self.node("Div", less, root), scale), bias)
+
+    def gelu(self, x) -> str:
+        if self.gelus == "whole":
+            return self.node("Gelu", x)
+        erf = self.node("Erf", self.node("Div", x, self.number(math.sqrt(2))))
+        more = self.node("Add", erf, self.number(1))
+        if self.gelus == "halved last":
+            return self.node("Mul", self.node("Mul", x, more), self.number(0.5))
+        return self.node("Mul", self.node("Mul", x, self.number(0.5)), more)
+
+    def dense(self, x, cin, cout) -> str:
+        return self.node("Add", self.node("MatMul", x, self.some(cin, cout)), self.some(cout))
+
+    def heads(self, x, perm) -> str:
+        y = self.node("Reshape", self.dense(x, WIDTH, WIDTH), self.sides(1, TOKENS, HEADS, WIDTH // HEADS))
+        return self.node("Transpose", y, perm=perm)
+
+    def attention(self, x, usual=(WIDTH // HEADS) ** -0.5) -> str:
+        q, k, v = self.heads(x, [0, 2, 1, 3]), self.heads(x, [0, 2, 3, 1]), self.heads(x, [0, 2, 1, 3])
+        if self.scales == "both":
+            q, k = (self.node("Mul", y, self.number(math.sqrt(usual))) for y in (q, k))
+        products = self.node("MatMul", q, k)
+        if self.scales == "products":
+            products = self.node("Div", products, self.number(1 / usual))
+        y = self.node("MatMul", self.node("Softmax", products, axis=-1), v)
+        y = self.node("Reshape", self.node("Transpose", y, perm=[0, 2, 1, 3]), self.sides(1, TOKENS, WIDTH))
+        return self.dense(y, WIDTH, WIDTH)
+
+    def tokens(self) -> str:
+        x = self.node("Relu", self.conv("x", 3, WIDTH, kernel=3, stride=2))
+        x = self.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+        x = self.node("Reshape", x, self.sides(1, WIDTH, -1))
+        x = self.node("Transpose", x, perm=[0, 2, 1])
+        return self.node("Add", x, self.constant(self.rng.normal(0, 0.2, (1, TOKENS, WIDTH)).astype("f")))
+
+    def whole(self) -> str:
+        """As a compact convolutional transformer is, up to its embedding."""
+        x = self.tokens()
+        for _ in range(2):
+            x = self.node("Add", x, self.attention(self.layer_norm(x)))
+            x = self.layer_norm(x)
+            x = self.node("Add", x, self.dense(self.gelu(self.dense(x, WIDTH, 12)), 12, WIDTH))
+        return self.layer_norm(x)
+
+    def pooled(self, x) -> str:
+        shares = self.node(
+            "Softmax", self.node("Transpose", self.dense(x, WIDTH, 1), perm=[0, 2, 1]), axis=-1
+        )
+        return self.node("Squeeze", self.node("MatMul", shares, x), self.sides(1))
+
+
+def imported_from(maker, output, folder):
+    model = maker.model(output, (1, 3, SIDE, SIDE))
+    return model, import_onnx(save(model, folder), mean=(120, 110, 100), scale=(0.02, 0.018, 0.016))
+
+
+@each("norms, gelus, scales", [
+    ("whole", "whole", "products"), ("arithmetic", "halved last", "both"), ("whole", "halved first", "none"),
+])  # fmt: skip
+def test_embeddings_are_those_of_the_model_however_it_is_written(tmp_path, norms, gelus, scales):
+    maker = Transformer(norms, gelus, scales)
+    model, imported = imported_from(maker, maker.pooled(maker.whole()), tmp_path)
+    network, images = imported.network, random_images((SIDE, SIDE, 3))
+    evaluator = ReferenceEvaluator(model)
+    rows = [evaluator.run(None, {"x": row[None]})[0].ravel() for row in as_input(imported.fed, images)]
+    assert [node.op for node in network.nodes].count("attention") == 2 and np.std(rows, axis=0).max() > 0.02
+    assert largest_difference(embeddings(network, images), np.stack(rows)) < 1e-5
+    assert largest_difference(Oracle(network).forward(images).embeddings, np.stack(rows)) < 1e-5
+
+
+@each("policy", ["tinytrain", "full", "last_layer", "bias_only", "none"])
+def test_it_is_adapted_to_images_by_policies_and_refused_in_int8(tmp_path, policy):
+    maker = Transformer()
+    _, imported = imported_from(maker, maker.pooled(maker.whole()), tmp_path)
+    assert "is of the operation max-pool" in int8_obstacle(imported.network)
+    episode, budget = sample_episode(leaves(), 3, 4, 4, 0), Budget(2**20, 10.0)
+    report = adapt(imported.network, episode, budget, policy, force=True)
+    assert bool(report.delta.slices) == (policy != "none")
+
+
+def changed(maker, kind):
+    x = maker.tokens()
+    if kind == "tanh":
+        return maker.pooled(maker.node("Gelu", maker.dense(x, WIDTH, WIDTH), approximate="tanh"))
+    if kind == "conv":
+        return maker.node("GlobalAveragePool", maker.conv(x, WIDTH, WIDTH))
+    if kind == "softmax":
+        return maker.pooled(maker.node("Softmax", x, axis=-1))
+    if kind == "constant":
+        return maker.pooled(maker.node("Add", x, maker.some(TOKENS, 1)))
+    return maker.pooled(maker.node("MatMul", x, maker.node("Transpose", x, perm=[0, 2, 1])))
+
+
+@each("kind, said", [
+    ("tanh", "it is approximated by a tanh"), ("conv", "it reads tokens of a transformer"),
+    ("softmax", "neither attention nor a weighted mean"), ("constant", r"adds a constant of shape \(16, 1\)"),
+    ("product", "it multiplies npc by ncp"),
+])  # fmt: skip
+def test_what_is_another_transformer_is_refused_in_a_line(tmp_path, kind, said):
+    maker = Transformer()
+    with pytest.raises(InputError, match=said):
+        imported_from(maker, changed(maker, kind), tmp_path)
