@@ -63,7 +63,7 @@ def encode_network(network: Network) -> bytes:
         raise InputError(
             "unsupported",
             f"{network.name} has {len(network.modules)} lite residual modules, which no layer of a plain "
-            "network can stand for; keep backbone and delta, or adapt with another policy than tinytl",
+            "network can stand for; keep backbone and delta, or adapt by another policy than tinytl or lora",
         )
     tensors = {}
     for layer, weight, scale, bias in zip(

@@ -1,7 +1,9 @@
-"""Lite residual modules: small branches beside frozen blocks, that start by adding nothing.
+"""Small branches beside frozen blocks, or beside layers of transformers, that start by adding nothing.
 
-Cai et al., "TinyTL", NeurIPS 2020 (arXiv 2007.11622). Theirs have group normalisation behind both
-convolutions; here there is none, as there is none left in the network beside them.
+Lite residual modules are beside blocks: Cai et al., "TinyTL", NeurIPS 2020 (arXiv 2007.11622). Theirs have
+group normalisation behind both convolutions; here there is none, as there is none left in the network beside
+them. In a network with attention there are pairs of low rank beside dense layers instead: Hu et al., "LoRA",
+ICLR 2022 (arXiv 2106.09685).
 """
 
 from collections.abc import Mapping
@@ -11,6 +13,7 @@ from itertools import groupby
 from tinytrain.network.node import Node
 
 OPS = ("pointwise", "depthwise", "pointwise")  # of a block that can have a module
+RANK = 4  # of a pair beside a dense layer
 
 
 @dataclass(frozen=True)
@@ -32,24 +35,53 @@ class Module:
         """The numbers of both of its layers."""
         return self.index, self.index + 1
 
-    def nodes(self, read: str, block: Node) -> tuple[Node, ...]:
-        """Its operations, from the output `read` before the block that ends with node `block`."""
-        filtered, projected = self.layers
+    def grow(self, made: list[Node]) -> None:
+        """Put its operations behind the block that ends with the last of the nodes that are `made`."""
+        block, (filtered, projected) = made[-1], self.layers
+        read = made[next(k for k, other in enumerate(made) if other.block == block.block) - 1].name
         name, size = f"{filtered.name} input", (filtered.cin, filtered.cin, 2, 2)
         halve = Node(name, "halve", *size, (0, 0), filtered.in_hw, None, block.block, (read,), pad=0)
         geometry = projected.cout, projected.cout, 1, 1, projected.out_hw, block.out_hw
         total = Node(
             f"{projected.name} sum", "widen", *geometry, None, block.block, (block.name, projected.name)
         )
-        return halve, filtered, projected, total
+        made += [halve, filtered, projected, total]
 
 
-def possible_modules(layers: tuple[Node, ...]) -> tuple[Module, ...]:
+class LowRank(Module):
+    """Two dense layers beside one, `first` and `last`; what follows that comes behind their sum."""
+
+    def grow(self, made: list[Node]) -> None:
+        """Put them behind their layer, the last of the nodes that are `made`."""
+        layer, (down, up) = made[-1], self.layers
+        read = layer.inputs[0] if layer.inputs else made[-2].name
+        made[-1] = replace(layer, activation=None)
+        made += [
+            replace(down, inputs=(read,)),
+            replace(up, inputs=(down.name, layer.name), activation=layer.activation),
+        ]
+
+
+def _low_rank(layers: tuple[Node, ...]) -> tuple[Module, ...]:
+    found: list[Module] = []
+    for i, layer in enumerate(layers):
+        if layer.op == "pointwise" and min(layer.cin, layer.cout) > RANK:
+            down = replace(layer, name=f"{layer.name}.down", cout=RANK, activation=None, inputs=(), rate=1.0)
+            up = replace(down, name=f"{layer.name}.up", cin=RANK, cout=layer.cout)
+            found.append(LowRank(len(layers) + 2 * len(found), i, i, (down, up)))
+    return tuple(found)
+
+
+def possible_modules(nodes: tuple[Node, ...]) -> tuple[Module, ...]:
     """A module for each block that expands, filters and projects; its size follows from the block's.
 
     The filter is as wide as the block's input and has the block's stride; its kernel is 5, or the
-    largest odd number that the halved image has rows and columns for.
+    largest odd number that the halved image has rows and columns for. In a network with attention it is a
+    `LowRank` for each dense layer.
     """
+    layers = tuple(node for node in nodes if node.is_layer)
+    if any(node.op == "attention" for node in nodes):
+        return _low_rank(layers)
     found: list[Module] = []
     for _, members in groupby(enumerate(layers), lambda item: item[1].block):
         numbers, block = zip(*members, strict=True)
@@ -80,7 +112,6 @@ def with_branches(nodes: tuple[Node, ...], modules: Mapping[str, Module]) -> tup
     for node in nodes:
         made.append(replace(node, inputs=tuple(sums.get(name, name) for name in node.inputs)))
         if node.name in modules:
-            read = next(k for k, other in enumerate(made) if other.block == node.block) - 1
-            made += modules[node.name].nodes(made[read].name, made[-1])
+            modules[node.name].grow(made)
             sums[node.name] = made[-1].name
     return tuple(made)

