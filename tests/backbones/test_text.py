@@ -143,6 +143,11 @@ def test_text_beside_files_of_another_kind_is_a_remark():
     assert kind_of_files("x", ["a.txt", "b.txt"]) is KINDS["text"]
 
 
+def test_texts_are_written_and_clips_recorded():
+    said = {name: KINDS[name].words("photograph more images") for name in ("text", "sound")}
+    assert said == {"text": "write more texts", "sound": "record more clips"}
+
+
 def test_a_text_is_read_to_the_end_of_what_the_network_takes(published):
     assert tt("backbones", "get", "minilm") == 0
     network, kind = load_backbone("minilm"), KINDS["text"]

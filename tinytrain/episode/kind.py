@@ -37,7 +37,8 @@ class Kind(ABC):
     """A kind of input: a subclass says its `name`, its `suffixes`, and how `decode` makes an item of a file.
 
     An item is an array of the shape and dtype of an `InputSpec`, which also has the `parameters` that it is
-    made with. `name` is what `InputSpec.kind` says; people read `noun` and `plural`, by default made of it.
+    made with. `name` is what `InputSpec.kind` says; people read `noun` and `plural`, by default made of it,
+    and `verb`, how one is taken.
     `suffixes` are those of its files, lower case, the first for an item that came without a name. `given`
     says what a program may give for one. If it is `aside`, its files are nothing but remarks where files of
     other kinds are.
@@ -46,6 +47,7 @@ class Kind(ABC):
     name: str
     suffixes: tuple[str, ...]
     aside = False
+    verb = "record"
     given = "a path, the bytes of a file, or an array of the shape and dtype that the network takes"
 
     @property
@@ -164,7 +166,7 @@ class Kind(ABC):
 
     def _word(self, match: re.Match) -> str:
         article, many, verb, room = match.groups()
-        noun = "record" if verb else self.plural if many else self.noun
+        noun = self.verb if verb else self.plural if many else self.noun
         word = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}" if article else noun
         if match[0][0].isupper():
             word = word.upper() if match[0].isupper() else word.capitalize()

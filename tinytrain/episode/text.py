@@ -28,7 +28,7 @@ class Text(Kind):
     `InputSpec` is the sha256 of the list of words, a word a line.
     """
 
-    name, suffixes, aside = "text", (".txt",), True
+    name, suffixes, aside, verb = "text", (".txt",), True, "write"
 
     def decode(self, content: bytes, spec: InputSpec) -> np.ndarray:
         count, *others = spec.shape
