@@ -75,7 +75,7 @@ COMPUTED = {
         ("pointwise", 6, 1, 1, False, 1, False),
     ),
 }  # fmt: skip
-RESIDUAL = "file-damaged: .*a residual layer is pointwise or dense, with ReLU or no activation"
+RESIDUAL = "file-damaged: .*a residual layer is pointwise or dense, with ReLU, GELU or no activation"
 REFUSED = {
     "a shortcut that is a sum already": (
         "file-damaged: .*a shortcut has other layers in its block",

@@ -112,6 +112,11 @@ class Network:
         return (*self.layers, *(layer for m in self.possible_modules for layer in m.layers))
 
     @property
+    def attends(self) -> bool:
+        """Whether it is a transformer."""
+        return any(node.op == "attention" for node in self.nodes)
+
+    @property
     def embedding_size(self) -> int:
         return self.nodes[-1].cout
 

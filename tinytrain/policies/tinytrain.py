@@ -17,6 +17,7 @@ Differences to the published method:
   strongly, except if images of different classes look different to the backbone, as photographs do: rotated,
   scaled, and with 1.5 times the change of colour.
 * More images are trained for longer.
+* Of a transformer it trains channels of all dense layers of the last two blocks, not of the first of a block.
 * In int8 the biases of those layers are trained whose weights are: bytes are few, and the others add nothing.
 """
 
@@ -35,6 +36,7 @@ from tinytrain.policies.common import Policy, learning_rates_by_size, scaled
 from tinytrain.program.backends.registry import CHOSEN, find_backend
 
 LAYERS = 5  # inspected layers
+DENSE_LAYERS = 12  # of a transformer: those of two blocks
 # Minimum of back-propagated images per pseudo-query, and the fraction of them that are support images.
 IMAGES, SAMPLED = 0.6, 1 / 3
 # The highest cost of one image as a fraction of a full backward pass; a larger budget buys more images.
@@ -59,8 +61,12 @@ def inspected(network: Network) -> tuple[int, ...]:
     """The last expand convolutions before the smallest feature maps: the middle of the network.
 
     Later ones have many weights and gain little in SparseUpdate's contribution analysis. Earlier ones
-    cost many backward MACs.
+    cost many backward MACs. Of a transformer it is the last dense layers: queries, keys, values,
+    projections and what lies between norms.
     """
+    if network.attends:
+        dense = [i for i, x in enumerate(network.layers) if x.row.by_input and x.cout > 1]
+        return tuple(dense[-DENSE_LAYERS:])
     smallest = network.layers[-1].out_hw
     found = expand_layers(network)
     middle = [i for i in found if network.layers[i].out_hw != smallest]

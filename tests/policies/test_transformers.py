@@ -1,0 +1,49 @@
+"""The default policy on transformers: which layers it looks at, their Fisher information, what it trains."""
+
+import numpy as np
+from cases import each
+from oracle import Oracle, fisher
+from toygraphs import GRAPHS
+from toynets import images_of, modules_of, relative
+
+from tinytrain import kernels
+from tinytrain.base.arena import Arena
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.toy import toy_episode
+from tinytrain.plan.budget import Budget, TaskShape
+from tinytrain.policies.tinytrain import inspected
+from tinytrain.program.compile import compile_fisher
+from tinytrain.runtime.bind import WorkingCopy
+from tinytrain.runtime.fisher import measure_fisher
+from tinytrain.runtime.stage_runner import Source
+
+LABELS = (np.arange(6) % 3).astype(np.int32)
+
+
+@each("name", ["tokens", "words"])
+def test_all_dense_layers_of_the_last_blocks_are_looked_at(name):
+    network = GRAPHS[name]()
+    ops = [(network.layers[i].op, network.layers[i].cout > 1) for i in inspected(network)]
+    assert ops == [("pointwise", True)] * 6
+
+
+@each("name, pairs", [("tokens", False), ("words", False), ("tokens", True)])
+def test_fisher_information_of_every_layer_equals_its_definition(name, pairs):
+    """With pairs a layer adds to another one before its activation."""
+    network = modules_of(GRAPHS[name]()) if pairs else GRAPHS[name]()
+    images = images_of(network.input.shape, 6)
+    want, loss = fisher(Oracle(network), images, LABELS)
+    layers = tuple(range(1, len(network.layers)))
+    program = compile_fisher(network, layers, TaskShape(len(LABELS), 3))
+    source = Source(lambda i: images[i], lambda shown, i: None, LABELS)
+    found = measure_fisher(program, Arena(program.nbytes), WorkingCopy(network), kernels.load(), source)
+    assert abs(found.loss - loss) < 1e-5
+    for i in layers:
+        assert relative(found.fisher[i], want[i], 1e-8) < 1e-3, network.layers[i].name
+
+
+def test_channels_of_these_layers_are_trained_inside_the_budget():
+    network = GRAPHS["tokens"]()
+    report = adapt(network, toy_episode(queries=2), Budget(2**20, 1.0), force=True)
+    trained = {s.layer for s in report.delta.slices if s.part == "weight"}
+    assert trained and trained <= set(inspected(network))
