@@ -78,11 +78,8 @@ def check_nodes(nodes: tuple[Node, ...]) -> None:
         unread = unread.difference(read) | {i}
     first = nodes[0]
     reads = first.op in FIRST and all(node.op != "words" for node in nodes[1:])
-    _require_supported(
-        reads,
-        f"layer {first.name}: the first layer, and no other, is a dense convolution (kind conv) of an"
-        " image or words",
-    )
+    what = "the first layer is a dense convolution (kind conv), or reads words, as no other one does"
+    _require_supported(reads, f"layer {first.name}: {what}")
     names = ", ".join(nodes[i].name for i in sorted(unread)[:-1])
     _require_supported(not names, f"nothing reads what {names} gives")
 
