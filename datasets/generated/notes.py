@@ -125,6 +125,8 @@ def sentence(name: str, number: int, seed: int = 0) -> bytes:
     """
     lines = SENTENCES[name].splitlines()
     if number > len(lines):
-        raise UsageError("usage", f"there are {len(lines)} sentences of each class; give --per-class {len(lines)}")
+        raise UsageError(
+            "usage", f"there are {len(lines)} sentences of each class; give --per-class {len(lines)}"
+        )
     order = rng_for(seed, NAME, name).permutation(len(lines))
     return f"{lines[order[number - 1]]}\n".encode()
