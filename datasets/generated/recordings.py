@@ -31,6 +31,7 @@ def export_recordings(
     names = names if classes is None else [names[c] for c in classes]
     if per_class < 1 or not names:
         raise UsageError("usage", f"{per_class} recordings of {len(names)} classes; give at least 1 of 1")
+    made(names[0], per_class, seed)  # before anything is written: there may not be so many
     with new_folder(folder) as root:
         for each in names:
             (root / each).mkdir()

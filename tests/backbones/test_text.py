@@ -156,3 +156,12 @@ def test_a_text_is_read_to_the_end_of_what_the_network_takes(published):
     assert read[1].tolist() == [2] + [toybert.WORDS.index("me")] * 10 + [3]
     with pytest.raises(InputError, match="has a byte 0xff that is no UTF-8; store it as UTF-8"):
         kind.read(b"wake \xff", network.input)
+
+
+def test_exported_sentences_are_all_different_and_there_are_no_more_of_them(tmp_path, capsys):
+    assert tt("data", "export", "notes", tmp_path / "all") == 0
+    texts = [path.read_text() for path in (tmp_path / "all").glob("*/*.txt")]
+    assert len(texts) == len(set(texts)) == 100 and all(len(split(each)) > 1 for each in texts)
+    assert tt("data", "export", "notes", tmp_path / "more", "--per-class", "21") == 2
+    assert "there are 20 sentences of each class; give --per-class 20" in capsys.readouterr().err
+    assert not (tmp_path / "more").exists()

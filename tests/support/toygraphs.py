@@ -129,7 +129,7 @@ def words(seed=0) -> Network:
     made.block += 1
     made.add("pointwise", 12, activation="gelu")
     made.add("pointwise", 8, inputs=(made.made[-1].name, normed))
-    made.add("layer-norm", 8, inputs=(made.made[-1].name, normed), **EPSILON)
+    made.add("layer-norm", **EPSILON)  # what it gives for unknown words counts, and their gradients do
     made.add("sequence-pool", out_hw=(1, 1))
     return made.network("words", seed)
 
