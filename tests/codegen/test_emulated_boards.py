@@ -11,20 +11,11 @@ import emitted
 import int8nets
 import pytest
 import toynets
-from emitted import emit, plan_of
+from emitted import BOARDS, emit, need, plan_of
 from published import published_network
 
 LONG = bool(os.environ.get("TINYTRAIN_FIRMWARE"))
-BOARDS = ("m7", "m4", "m55", "rv32")
 MOST_STACK = 4096
-ARM, RISCV = ("arm-none-eabi-gcc", "qemu-system-arm"), ("riscv64-unknown-elf-gcc", "qemu-system-riscv32")
-
-
-def need(board: str) -> None:
-    """Skip the test, for everybody to see, if a tool is missing."""
-    tools = ("make", *(RISCV if board == "rv32" else ARM))
-    if missing := [tool for tool in tools if not shutil.which(tool)]:
-        pytest.skip(f"not installed: {', '.join(missing)}")
 
 
 def prepared(folder, network, plan, seed=3):

@@ -30,8 +30,8 @@ def noise(count, seed=0):
 def test_units_move_the_level_alone():
     values = noise(300)
     plain, scaled = features(values), features(9.81 * values)
-    np.testing.assert_allclose(plain[NAMES != "level"], scaled[NAMES != "level"], atol=1e-12)
-    assert scaled[NAMES == "level"] - plain[NAMES == "level"] == pytest.approx(np.log10(9.81), abs=1e-5)
+    np.testing.assert_allclose(plain[NAMES != "level"], scaled[NAMES != "level"], atol=2e-5)
+    assert scaled[NAMES == "level"] - plain[NAMES == "level"] == pytest.approx(np.log10(9.81), abs=2e-5)
 
 
 def test_the_length_of_a_file_is_no_cue():
@@ -70,22 +70,26 @@ def test_files_of_other_rates_give_nearly_the_features_of_the_rate_of_the_networ
 
 
 def test_the_reservoir_has_the_radius_that_is_stored_as_a_scale_and_forgets_where_it_began():
-    recurrent, inputs, bias = matrices(RESERVOIR.neurons, 3, RESERVOIR.seed)
+    places, read, inputs, bias = matrices(RESERVOIR.neurons, 3, RESERVOIR.seed)
+    recurrent = np.zeros((RESERVOIR.neurons,) * 2)
+    np.put_along_axis(recurrent, places.T, read.T, axis=1)
     radius = np.abs(np.linalg.eigvals(recurrent)).max()
     assert RESERVOIR.scale * radius == pytest.approx(0.9, rel=1e-9)
     assert ((recurrent != 0).sum(axis=1) == 10).all()
     values, state = noise(300), np.zeros(RESERVOIR.neurons)
     found = states(values, RESERVOIR)
     for row, got in zip(values, found, strict=True):
-        drive = inputs @ row + RESERVOIR.scale * (recurrent @ state) + bias
+        drive = inputs.T @ row + RESERVOIR.scale * (recurrent @ state) + bias
         state = 0.7 * state + 0.3 * np.tanh(drive)
         np.testing.assert_allclose(got, state, atol=1e-12)
     later = states(np.concatenate([noise(50, 9), values]), RESERVOIR)[50:]
     assert np.abs(found[-1] - later[-1]).max() < 1e-6
+    single = states(values.astype(np.float32), RESERVOIR)
+    assert single.dtype == np.float32 and np.abs(single - found).max() < 1e-5
     values /= np.sqrt(np.square(values).sum(axis=1).mean())
     whole, found = features(values, RESERVOIR), states(values, RESERVOIR)
     assert len(whole) == len(names_of(3, 100)) == motion_network("motion-3-esn").input.shape[2]
-    np.testing.assert_allclose(whole[-100:], found[20:].mean(axis=0))
+    np.testing.assert_allclose(whole[-100:], found[20:].mean(axis=0), atol=1e-5)
 
 
 def test_a_network_is_the_same_whenever_it_is_built_and_its_name_says_axes_and_rate(tmp_path):

@@ -5,23 +5,12 @@ import json
 import numpy as np
 import pytest
 from commandline import tt
+from waves import mackey_glass
 
+from tinytrain.backbones.motion import RESERVOIR
 from tinytrain.base.errors import InputError
+from tinytrain.episode.motion_features import matrices, states
 from tinytrain.pipeline.forecast import Sums, forecast
-
-
-def mackey_glass(count, tau=17):
-    """The delay differential equation by Runge-Kutta steps of 1, the delayed value held in between."""
-    x = [1.2] * (tau + 1)
-    slope = lambda now, past: 0.2 * past / (1 + past**10) - 0.1 * now  # noqa: E731
-    for _ in range(count):
-        now, past = x[-1], x[-1 - tau]
-        a = slope(now, past)
-        b = slope(now + a / 2, past)
-        c = slope(now + b / 2, past)
-        x.append(now + (a + 2 * b + 2 * c + slope(now + c, past)) / 6)
-    return np.array(x[tau + 1 :])[:, None]
-
 
 SERIES = mackey_glass(2500)
 
@@ -38,6 +27,24 @@ def test_streamed_sums_give_the_ridge_regression_of_all_rows_without_a_penalty_o
     direct = np.linalg.solve(centred.T @ centred + 1e-4 * np.eye(8), centred.T @ (y - y.mean()))
     np.testing.assert_allclose(weights, direct, rtol=1e-9)
     np.testing.assert_allclose(x @ weights + offset, centred @ direct + y.mean(), atol=1e-9)
+
+
+def test_states_and_predictions_are_those_of_reservoirpy():
+    nodes = pytest.importorskip("reservoirpy.nodes")
+    places, read, inputs, bias = matrices(RESERVOIR.neurons, 1, RESERVOIR.seed)
+    recurrent = np.zeros((RESERVOIR.neurons,) * 2)
+    np.put_along_axis(recurrent, places.T, RESERVOIR.scale * read.T, axis=1)
+    series = (SERIES - SERIES.mean()) / SERIES.std()
+    theirs = nodes.Reservoir(len(bias), lr=RESERVOIR.leak, W=recurrent, Win=inputs.T.copy(), bias=bias)
+    want, got = theirs.run(series), states(series, RESERVOIR)
+    np.testing.assert_allclose(got, want, atol=1e-12)
+    for ridge in (1e-6, 1e-2):
+        sums = Sums(len(bias))
+        sums.add(got[100:1500], series[101:1501, 0])
+        weights, offset = sums.solved(ridge)
+        fitted = nodes.Ridge(ridge=ridge).fit(want[100:1500], series[101:1501])
+        foretold = got[100:] @ weights + offset
+        np.testing.assert_allclose(foretold, fitted.run(want[100:])[:, 0], atol=1e-8)
 
 
 def test_sums_without_a_cholesky_factor_say_so():

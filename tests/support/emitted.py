@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 import toynets
 import toyplans
 
@@ -26,7 +27,16 @@ from tinytrain.policies.registry import find_policy
 
 HERE = Path(__file__).parent
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off"]
+BOARDS = ("m7", "m4", "m55", "rv32")
+ARM, RISCV = ("arm-none-eabi-gcc", "qemu-system-arm"), ("riscv64-unknown-elf-gcc", "qemu-system-riscv32")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+def need(board: str) -> None:
+    """Skip the test, for everybody to see, if a tool is missing."""
+    tools = ("make", *(RISCV if board == "rv32" else ARM))
+    if missing := [tool for tool in tools if not shutil.which(tool)]:
+        pytest.skip(f"not installed: {', '.join(missing)}")
 
 
 def compilers() -> list[str]:

@@ -1,4 +1,4 @@
-"""WAV files of every form, byte by byte, clips of a few classes, and a toy encoder that hears them."""
+"""WAV files of every form, byte by byte, clips, a toy encoder that hears them, and a chaotic series."""
 
 import struct
 from dataclasses import asdict
@@ -82,3 +82,16 @@ def write_clips(folder, numbers, classes):
 def write_encoder(path):
     save_network(toy(ROWS, spec=SPEC), path)
     return path
+
+
+def mackey_glass(count, tau=17):
+    """The delay differential equation by Runge-Kutta steps of 1, the delayed value held in between."""
+    x = [1.2] * (tau + 1)
+    slope = lambda now, past: 0.2 * past / (1 + past**10) - 0.1 * now  # noqa: E731
+    for _ in range(count):
+        now, past = x[-1], x[-1 - tau]
+        a = slope(now, past)
+        b = slope(now + a / 2, past)
+        c = slope(now + b / 2, past)
+        x.append(now + (a + 2 * b + 2 * c + slope(now + c, past)) / 6)
+    return np.array(x[tau + 1 :])[:, None]

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from tinytrain import __version__
+from tinytrain.base.errors import UsageError
 from tinytrain.base.files import write_bytes, write_failed
 from tinytrain.codegen.adapt import c_adapt
 from tinytrain.codegen.delta import c_delta_table
@@ -33,13 +34,14 @@ ONLY = {
 }  # fmt: skip
 SOURCES = Path(__file__).parent / "c"
 PROJECT = Path(__file__).parent / "project"  # all around it: CMake, Arduino, Zephyr, emulators, the example
+SENTENCE = "Learns new classes of images on the board itself, from a few images of each."
 PROPERTIES = """\
 name=tinytrain
 version={version}
 author=The tinytrain contributors
 maintainer=The tinytrain contributors
-sentence=Learns new classes of images on the board itself, from a few images of each.
-paragraph={network}, {ways} classes of {shots} images, {arena} bytes of RAM. Written by tinytrain emit.
+sentence={sentence}
+paragraph={paragraph}
 category=Data Processing
 url=https://arxiv.org/abs/2307.09988
 architectures=*
@@ -56,20 +58,30 @@ def files_of(device: Device, draws: Draws, class_names: tuple[str, ...]) -> dict
         "plan.h": c_plan(device, draws, class_names),
     }
     own = ONLY[device.recipe.precision]
-    others = {*HEADS.values()} | {name for files in ONLY.values() for name in files if name not in own}
+    others = {*HEADS.values(), "reservoir.c"} | {
+        name for files in ONLY.values() for name in files if name not in own
+    }
     library = {p.name: p.read_text() for p in sorted(SOURCES.iterdir()) if p.name not in others}
     library |= {name: "\n".join(lines) for name, lines in made.items()}
     library |= {
         "adapt.c": c_adapt(device),
         "head_result.c": (SOURCES / HEADS[device.recipe.head]).read_text(),
     }
-    around = {str(p.relative_to(PROJECT)): p.read_text() for p in sorted(PROJECT.rglob("*")) if p.is_file()}
-    sizes = {name: getattr(device, name) for name in ("ways", "shots", "arena")}
-    around["library.properties"] = PROPERTIES.format(
-        version=__version__, network=device.network.name, **sizes
+    paragraph = (
+        f"{device.network.name}, {device.ways} classes of {device.shots} images, {device.arena} bytes of RAM."
     )
+    return around(library, SENTENCE, f"{paragraph} Written by tinytrain emit.")
+
+
+def around(library: dict[str, str], sentence: str, paragraph: str) -> dict[str, str]:
+    """The files of a `library` under ``src/``, and the project around them."""
+    files = {str(p.relative_to(PROJECT)): p.read_text() for p in sorted(PROJECT.rglob("*")) if p.is_file()}
+    files["library.properties"] = PROPERTIES.format(
+        version=__version__, sentence=sentence, paragraph=paragraph
+    )
+    library = library | {"end.h": (SOURCES / "end.h").read_text()}
     end = {".c": '\n#include "end.h"\n'}
-    return around | {f"src/{name}": text + end.get(name[-2:], "") for name, text in library.items()}
+    return files | {f"src/{name}": text + end.get(name[-2:], "") for name, text in library.items()}
 
 
 def c_examples(device: Device, episode: Episode) -> str:
@@ -102,6 +114,12 @@ def _images(name: str, count: str, images: list[np.ndarray]) -> str:
     for image in images or [np.zeros(1, np.uint8)]:
         lines += ["    {", rows(map(str, image.reshape(-1).tolist()), " " * 8), "    },"]
     return "\n".join([*lines, "};", ""])
+
+
+def check_folder(folder: str | os.PathLike) -> None:
+    """Raise UsageError ``usage`` for a file in place of the folder that will be written."""
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise UsageError("usage", f"{os.fspath(folder)} is no folder; name another")
 
 
 def write_folder(folder: str | os.PathLike, files: dict[str, str]) -> None:

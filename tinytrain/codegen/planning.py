@@ -7,7 +7,7 @@ from tinytrain.base.class_names import BACKGROUND
 from tinytrain.base.errors import UsageError, one_line
 from tinytrain.codegen.device import Device, device_of, for_one_core
 from tinytrain.codegen.draws import draws_of
-from tinytrain.codegen.folder import EXAMPLES, c_examples, files_of, write_folder
+from tinytrain.codegen.folder import EXAMPLES, c_examples, check_folder, files_of, write_folder
 from tinytrain.codegen.tables import flash_bytes
 from tinytrain.episode.episode import Episode
 from tinytrain.network.network import Network
@@ -64,8 +64,7 @@ def emit(
     `budget` limits the arena of the device; `plan.json` has the plan. Raises what `planned` raises,
     UsageError ``usage`` if `folder` is a file, and StorageError.
     """
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise UsageError("usage", f"{os.fspath(folder)} is no folder; name another")
+    check_folder(folder)
     plan, device = planned(network, episode, budget, policy, seed)
     files = files_of(device, draws_of(device, seed, episode.may_flip), episode.class_names)
     files[EXAMPLES] = c_examples(device, episode)

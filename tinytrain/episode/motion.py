@@ -72,7 +72,7 @@ class Motion(Kind):
 
 def _item(values: np.ndarray, reservoir: Reservoir | None = None) -> np.ndarray:
     with np.errstate(all="ignore"):  # what is no number is named by the caller
-        return features(values, reservoir).astype(np.float32)[None, None]
+        return features(values, reservoir)[None, None]
 
 
 def reservoir_of(spec: InputSpec) -> Reservoir | None:

@@ -4,8 +4,8 @@ Axes are taken in threes, as sensors have them, and divided by their root mean s
 counts of a sensor are alike. A recording is cut into PARTS of equal length. Of each axis come the mean of
 every part, the logarithm of its deviation, and that of the energy in BANDS of frequencies, an octave or less
 each, in windows of WINDOW values. With `neurons` there are also the mean states of an echo state network
-(Jaeger 2001), which the axes drive. All is computed in float64, with the tanh and the FFT of numpy: the last
-bit of a float32 feature may differ between processors.
+(Jaeger 2001), which the axes drive. Features are computed in float32 by `portable`: they have the same bits
+everywhere, also in the C that `emit` writes (`motion.c`).
 """
 
 from functools import lru_cache
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tinytrain.base.random_streams import rng_for
+from tinytrain.episode.portable import log10, powers, tanh, total
 
 PARTS, BANDS, WINDOW, MOST_WINDOWS = 4, 8, 64, 256
 GROUP = 3  # axes of a sensor
@@ -45,14 +46,21 @@ def names_of(axes: int, neurons: int = 0) -> list[str]:
 
 
 def features(values: np.ndarray, reservoir: Reservoir | None = None) -> np.ndarray:
-    """The features (len(names_of(axes, neurons)),) float64 of a recording (n, axes)."""
-    scaled, level = _scaled(values)
-    parts = [scaled[a:b] for a, b in _cuts(len(scaled), PARTS)]
-    means, deviations = (np.stack([of(part, axis=0) for part in parts]) for of in (np.mean, np.std))
+    """The features (len(names_of(axes, neurons)),) float32 of a recording (n, axes)."""
+    scaled, level = _scaled(values.astype(np.float32))
+    parts = [scaled[a:b] for a, b in pairwise(k * len(scaled) // PARTS for k in range(PARTS + 1))]
+    means = np.stack([_mean(part) for part in parts])
+    away = (part - mean for part, mean in zip(parts, means, strict=True))
+    deviations = np.sqrt(np.stack([_mean(np.square(each, dtype=np.float64)) for each in away]))
     found = [level, means.ravel(), _log(deviations).ravel(), _log(_bands(scaled)).ravel()]
     if reservoir:
-        found.append(_mean_state(scaled, reservoir))
+        passed = states(scaled, reservoir)
+        found.append(_mean(passed[min(reservoir.washout, len(passed) // 2) :]))
     return np.concatenate(found)
+
+
+def _mean(x: np.ndarray) -> np.ndarray:
+    return (total(x) / len(x)).astype(np.float32)
 
 
 def _scaled(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -60,56 +68,68 @@ def _scaled(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     scaled, levels = values.copy(), []
     for start in range(0, values.shape[1], GROUP):
         sensor = scaled[:, start : start + GROUP]
-        length = float(np.sqrt(np.square(sensor).sum(axis=1).mean()))
-        sensor /= length or 1.0
-        levels.append(np.log10(length + 1e-6))
-    return scaled, np.array(levels)
-
-
-def _cuts(count: int, parts: int) -> list[tuple[int, int]]:
-    ends = np.linspace(0, count, parts + 1).round().astype(int).tolist()
-    return list(pairwise(ends))
+        squares = total(np.square(sensor, dtype=np.float64).ravel())
+        length = np.sqrt(np.float32(squares / len(sensor)))
+        sensor /= length or np.float32(1)
+        levels.append(length)
+    return scaled, log10(np.array(levels) + np.float32(1e-6))
 
 
 def _log(values: np.ndarray) -> np.ndarray:
-    return np.log10(values + FLOOR)
+    return log10(values + np.float32(FLOOR))
 
 
 def _bands(values: np.ndarray) -> np.ndarray:
     """Roots of the energies (axes, BANDS) of windows all over the recording, of a short one as a whole."""
     size = min(WINDOW, len(values))
-    count = min(MOST_WINDOWS, 1 + -(-2 * (len(values) - size) // size))
-    starts = np.linspace(0, len(values) - size, count).round().astype(int)
-    windows = values[starts[:, None] + np.arange(size)]
-    windows = (windows - windows.mean(axis=1, keepdims=True)) * np.hanning(size)[:, None]
-    energies = np.square(np.abs(np.fft.rfft(windows, axis=1))).mean(axis=0) / size**2
-    edges = np.geomspace(1 / WINDOW, 0.5, BANDS + 1)[1:-1]
-    band = np.searchsorted(edges, np.arange(len(energies)) / size, side="right")
-    sums = np.zeros((values.shape[1], BANDS))
-    np.add.at(sums.T, band, energies)
+    rest = len(values) - size
+    count = min(MOST_WINDOWS, 1 - -2 * rest // size)
+    starts = np.arange(count) * rest // max(1, count - 1)
+    hann, band = window(size), band_of()
+    sums = np.zeros((values.shape[1], BANDS), np.float32)
+    for axis, one in enumerate(values.T):
+        windows = one[starts[:, None] + np.arange(size)]
+        framed = np.zeros((count, WINDOW), np.float32)
+        framed[:, :size] = (windows - _mean(windows.T)[:, None]) * hann
+        energies = powers(framed)
+        scale = float(count * size * WINDOW)
+        sums[axis] = [total(energies[:, band == b].ravel()) / scale for b in range(BANDS)]
     return np.sqrt(sums)
 
 
-def _mean_state(values: np.ndarray, reservoir: Reservoir) -> np.ndarray:
-    states_ = states(values, reservoir)
-    return states_[min(reservoir.washout, len(states_) // 2) :].mean(axis=0)
+def window(size: int) -> np.ndarray:
+    """The weights (size,) float32 of the values in a window."""
+    return np.hanning(size).astype(np.float32)
+
+
+def band_of() -> np.ndarray:
+    """The band (WINDOW // 2 + 1,) of each frequency of a window."""
+    edges = np.geomspace(1 / WINDOW, 0.5, BANDS + 1)[1:-1]
+    return np.searchsorted(edges, np.arange(WINDOW // 2 + 1) / WINDOW, side="right")
 
 
 def states(values: np.ndarray, reservoir: Reservoir) -> np.ndarray:
-    """The states (n, neurons) of an echo state network that reads `values` (n, axes), the first from rest."""
-    recurrent, inputs, bias = matrices(reservoir.neurons, values.shape[1], reservoir.seed)
-    recurrent, driven = recurrent * reservoir.scale, values @ inputs.T + bias
-    found, state, leak = np.empty_like(driven), np.zeros(reservoir.neurons), reservoir.leak
-    for k, drive in enumerate(driven):
-        found[k] = state = (1 - leak) * state + leak * np.tanh(recurrent @ state + drive)
+    """The states (n, neurons) of an echo state network that reads `values` (n, axes), the first from rest.
+
+    They have the dtype of `values`, float32 or float64.
+    """
+    places, *drawn = matrices(reservoir.neurons, values.shape[1], reservoir.seed)
+    drawn[0] = drawn[0] * reservoir.scale
+    recurrent, inputs, bias = (each.astype(values.dtype) for each in drawn)
+    squashed, leak = tanh if values.dtype == np.float32 else np.tanh, values.dtype.type(reservoir.leak)
+    kept = values.dtype.type(1 - reservoir.leak)
+    found, state = np.empty((len(values), len(bias)), values.dtype), np.zeros_like(bias)
+    for row, into in zip(values, found, strict=True):
+        drives = np.concatenate([bias[None], inputs * row[:, None], recurrent * state[places]])
+        into[...] = state = kept * state + leak * squashed(np.add.accumulate(drives)[-1])
     return found
 
 
 @lru_cache(maxsize=4)
-def matrices(neurons: int, axes: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Recurrent weights (neurons, neurons), INPUTS of each row not 0, weights of the axes, and biases."""
+def matrices(neurons: int, axes: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Neurons (INPUTS, neurons) that each one reads, their weights, those of axes (axes, neurons), biases."""
     rng = rng_for(seed, "reservoir", neurons)
-    recurrent = np.zeros((neurons, neurons))
-    for row in recurrent:
-        row[rng.permutation(neurons)[:INPUTS]] = rng.uniform(-1, 1, min(INPUTS, neurons))
-    return recurrent, rng.uniform(-1, 1, (neurons, axes)), rng.uniform(-0.5, 0.5, neurons)
+    count = min(INPUTS, neurons)
+    read = [(rng.uniform(-1, 1, count), rng.permutation(neurons)[:INPUTS]) for _ in range(neurons)]
+    recurrent, places = (np.ascontiguousarray(np.stack(part).T) for part in zip(*read, strict=True))
+    return places, recurrent, rng.uniform(-1, 1, (neurons, axes)).T, rng.uniform(-0.5, 0.5, neurons)

@@ -74,7 +74,7 @@ def forecast(values: np.ndarray, target: int, ahead: int = 1) -> Forecast:
     """
     judged = int(len(values) * JUDGED)
     fitted = len(values) - judged
-    washout = min(WASHOUT, len(values) // 10)
+    washout = washout_of(len(values))
     if min(judged, fitted - washout - 2 * ahead - judged) < max(LEAST, ahead):
         least = 4 * max(LEAST, ahead) + 4 * washout + 8 * ahead
         raise InputError(
@@ -105,6 +105,11 @@ def forecast(values: np.ndarray, target: int, ahead: int = 1) -> Forecast:
         unit * float(later[end:].std()),
         ridge,
     )
+
+
+def washout_of(rows: int) -> int:
+    """How many states of a series do not count."""
+    return min(WASHOUT, rows // 10)
 
 
 def _applied(found: tuple[np.ndarray, float], x: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ DESCRIPTION = (
 EXAMPLES = """\
   tinytrain forecast pump.csv --target pressure --ahead 10
   tinytrain forecast pump.csv --target 2 --ahead 60 --out next.csv
+  tinytrain forecast pump.csv --target pressure --emit firmware/
 """
 SHOWN = 10
 
@@ -24,17 +25,27 @@ def add_arguments(parser) -> None:
     )
     add_number(parser, "--ahead", 1, "rows to predict; default: 1", 1)
     parser.add_argument("-o", "--out", metavar="FILE", help="also write the predicted rows as CSV")
+    parser.add_argument(
+        "--emit",
+        metavar="DIR",
+        help="also write a C99 library that learns such a series on a microcontroller",
+    )
     add_json(parser)
 
 
 def run(arguments) -> None:
+    from tinytrain.backbones.motion import RESERVOIR
     from tinytrain.base.files import read_bytes, write_bytes
+    from tinytrain.codegen.folder import check_folder
+    from tinytrain.codegen.series import emit_series
     from tinytrain.episode.decode import named_errors
     from tinytrain.episode.kind import MOST_BYTES
     from tinytrain.episode.motion_file import recording
-    from tinytrain.pipeline.forecast import forecast
+    from tinytrain.pipeline.forecast import forecast, washout_of
 
     check_outputs(arguments.out, needed=(arguments.series,))
+    if arguments.emit:
+        check_folder(arguments.emit)
     content = read_bytes(arguments.series, MOST_BYTES)
     with named_errors(arguments.series, None):
         series = recording(content)
@@ -45,11 +56,15 @@ def run(arguments) -> None:
     values = [float(f"{value:.6g}") for value in found.values]
     if arguments.out:
         write_bytes(arguments.out, "".join(f"{cell}\n" for cell in (name, *values)).encode())
+    ram = None
+    if arguments.emit:
+        reservoir = RESERVOIR._replace(washout=washout_of(len(series.values)))
+        ram = emit_series(arguments.emit, series.values, column, arguments.ahead, found.ridge, reservoir)
     result = {
         "target": name, "ahead": arguments.ahead, "rows": len(series.values), "error": found.error,
         "naive": found.naive, "deviation": found.deviation, "ridge": found.ridge, "values": values,
-    }  # fmt: skip
-    print_result(result, _text(result, arguments.out), arguments.json)
+    } | ({"ram": ram} if ram else {})  # fmt: skip
+    print_result(result, _text(result, arguments.out, arguments.emit), arguments.json)
 
 
 def _column(target: str | None, names: tuple[str, ...]) -> int:
@@ -62,7 +77,7 @@ def _column(target: str | None, names: tuple[str, ...]) -> int:
     raise UsageError("unknown-name", f"no column {target!r}; known columns: {known}")
 
 
-def _text(result: dict, out: str | None) -> str:
+def _text(result: dict, out: str | None, emitted: str | None) -> str:
     values, more = result["values"][:SHOWN], len(result["values"]) - SHOWN
     more = f" and {more} more" if more > 0 else ""
     share = f"{result['error'] / (result['deviation'] or 1):.1%} of the deviation of {result['target']}"
@@ -72,4 +87,6 @@ def _text(result: dict, out: str | None) -> str:
         f"error       {result['error']:.3g} {judged}: {share}",
         f"naive       {result['naive']:.3g} if the last value is said again",
     ]
-    return "\n".join([*lines, *([f"written     {out}"] if out else [])])
+    lines += [f"written     {out}"] if out else []
+    lines += [f"C library   {emitted}: {result['ram']:,} bytes of RAM"] if emitted else []
+    return "\n".join(lines)

@@ -93,8 +93,12 @@ int tt_rounds_as_written(void);
 float tt_exp(float x);
 float tt_log(float x);
 float tt_sqrt(float x);
+float tt_tanh(float x);
 float tt_infinity(void);
 int tt_is_finite(float x);
+
+/* reservoir.c */
+void tt_reservoir_step(float *state, float *room, const float *values);
 
 /* kernels_sums.c */
 float tt_sum(const float *x, uint32_t n, uint32_t step);

@@ -1,4 +1,4 @@
-/* Exponential, logarithm and square root, so that no C library decides a bit.
+/* Exponential, logarithm, hyperbolic tangent and square root, so that no C library decides a bit.
  *
  * The first two are tinytrain/kernels/exp_log.py, line by line. The root is rounded correctly, as every
  * processor with a float unit rounds its own: compile with -DTT_SQRT=__builtin_sqrtf to use that. */
@@ -86,6 +86,13 @@ float tt_log(float x)
     y = 2.0f * (s + s * y);
     whole = (float)k;
     return whole * LN2_HIGH + (whole * LN2_LOW + y);
+}
+
+/* 1 - 2 / (e^2x + 1), within 2e-7. NaN stays NaN. */
+float tt_tanh(float x)
+{
+    x = x < -9.0f ? -9.0f : x > 9.0f ? 9.0f : x;
+    return 1.0f - 2.0f / (tt_exp(2.0f * x) + 1.0f);
 }
 
 /* The square root of x, rounded to nearest; NaN of less than 0, NaN and infinity stay. */

@@ -1,0 +1,101 @@
+"""The folder that ``tinytrain forecast --emit`` writes: C that learns on the device how a series goes on."""
+
+import os
+
+import numpy as np
+
+from tinytrain.codegen.folder import EXAMPLES, SOURCES, around, write_folder
+from tinytrain.codegen.text import array, comment, number, table
+from tinytrain.episode.motion_features import Reservoir, matrices
+
+SERIES = SOURCES.parent / "series"
+SHARED = ("kernels.h", "kernels_math.c", "kernels_packed.c")
+SENTENCE = "Learns on the board itself how a series of numbers goes on."
+LEAST = 40  # rows to fit to
+LEAST_RIDGE = 1e-2  # of sums in float32
+
+
+def emit_series(
+    folder: str | os.PathLike, values: np.ndarray, target: int, ahead: int, ridge: float, reservoir: Reservoir
+) -> int:
+    """Write a library that foretells all columns of a series `ahead` rows on, and an example that learns it.
+
+    `values` (rows, columns) are the series of the example. Their means and deviations, `ridge` and the
+    washout of `reservoir` are those of the device; `target` is what the example is judged by. Returns the
+    bytes of RAM that the library takes. Raises StorageError.
+    """
+    axes = values.shape[1]
+    size = reservoir.neurons + axes
+    sums = 4 * ((size + 1) * (size + 2) // 2 + (size + 1) * axes)
+    deviation = values.std(axis=0)
+    settings = {
+        "AHEAD": ahead, "TARGET": target, "LEAST": LEAST, "SUMS_BYTES": sums,
+        "RIDGE": np.float32(max(ridge, LEAST_RIDGE)), "MEANS": _braces(values.mean(axis=0)),
+        "DEVIATIONS": _braces(np.where(deviation > 0, deviation, 1)), **reservoir_settings(reservoir, axes),
+    }  # fmt: skip
+    library = {name: (SOURCES / name).read_text() for name in SHARED}
+    library |= {name: (SERIES / name).read_text() for name in ("tinytrain.h", "series.c")}
+    library |= {"reservoir.c": c_reservoir(reservoir, axes), "plan.h": "\n".join(_plan(settings))}
+    paragraph = f"{axes} columns, {ahead} rows ahead. Written by tinytrain forecast --emit."
+    own = {name: (SERIES / name).read_text() for name in ("README.md", "demo.c")}
+    files = around(library, SENTENCE, paragraph)
+    files |= {"README.md": own["README.md"], "examples/demo/demo.c": own["demo.c"]}
+    files |= {EXAMPLES: "\n".join(_example(values))}
+    del files["examples/demo/examples.h"]
+    write_folder(folder, files)
+    return sums + 4 * (2 * size + ahead * axes) + 8
+
+
+def reservoir_settings(reservoir: Reservoir, axes: int) -> dict:
+    """What reservoir.c needs in plan.h, by name."""
+    read = len(matrices(reservoir.neurons, axes, reservoir.seed)[0])
+    return {
+        "AXES": axes, "NEURONS": reservoir.neurons, "READ": read, "WASHOUT": reservoir.washout,
+        "KEPT": np.float32(1 - reservoir.leak), "LEAK": np.float32(reservoir.leak),
+    }  # fmt: skip
+
+
+def c_reservoir(reservoir: Reservoir, axes: int) -> str:
+    """reservoir.c, with the tables of a network that `axes` drive."""
+    places, recurrent, *driven = matrices(reservoir.neurons, axes, reservoir.seed)
+    inputs, bias = (part.astype(np.float32) for part in driven)
+    kind = "uint8_t" if reservoir.neurons <= 256 else "uint16_t"
+    tables = [
+        array(
+            f"static const {kind} places", places, "the neurons that each neuron reads, and by which weights"
+        ),
+        array("static const float recurrent", (recurrent * reservoir.scale).astype(np.float32)),
+        array("static const float inputs", inputs),
+        array("static const float bias", bias),
+    ]
+    return (SOURCES / "reservoir.c").read_text().replace("TABLES\n", "\n".join(tables))
+
+
+def defined(settings: dict):
+    """Lines of plan.h: whole numbers, floats and texts by the names of their macros."""
+    for name, value in settings.items():
+        said = value if isinstance(value, str) else number(value) + "u" * isinstance(value, int)
+        yield f"#define TT_{name} {said}"
+
+
+def _plan(settings: dict):
+    yield comment("Sizes, units and settings. Written by tinytrain forecast --emit.")
+    yield "#ifndef TT_PLAN_H"
+    yield "#define TT_PLAN_H"
+    yield ""
+    yield from defined(settings)
+    yield ""
+    yield "#endif"
+    yield ""
+
+
+def _braces(values: np.ndarray) -> str:
+    return f"{{{', '.join(map(number, values.astype(np.float32)))}}}"
+
+
+def _example(values: np.ndarray):
+    yield comment("The series, in flash. Written by tinytrain forecast --emit.")
+    yield '#include "tinytrain.h"'
+    yield ""
+    yield f"const uint32_t tt_example_rows = {len(values)}u;"
+    yield from table("const float tt_example_row[][TT_AXES]", map(_braces, values))
