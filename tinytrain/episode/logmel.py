@@ -1,4 +1,8 @@
-"""Samples to log-mel spectra, the parameters as Keras' MelSpectrogram names them; with numpy alone."""
+"""Samples to log-mel spectra, the parameters as Keras' MelSpectrogram names them; with numpy alone.
+
+Spectra are computed in float32 by `portable`: they have the same bits everywhere, also in the C that `emit`
+writes (`sound.c`).
+"""
 
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -6,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from tinytrain.base.errors import InputError
+from tinytrain.episode.portable import log, log10, powers
 
 SLANEY, HTK = "slaney", "htk"
 
@@ -14,12 +19,12 @@ SLANEY, HTK = "slaney", "htk"
 class LogMel:
     """How spectra are computed; the rows of a spectrum are `sequence_stride` samples apart.
 
-    A Hann window of `sequence_length` samples, filled up with zeros to `fft_length`, gives magnitudes to the
-    power `mag_exp`. They go through triangles from `min_freq` to `max_freq` hertz: "slaney" as librosa has
-    them (linear in hertz, of one area), "htk" as TensorFlow does (linear in mel, of one height, without the
-    constant). Samples are from -1 to 1 times `full_scale`. If `power_to_db`, the result is in decibels, at
-    least `min_power` and at most `top_db` below its largest; otherwise it is the logarithm of a value and
-    `min_power` together. A uint8 item has codes 0 to 255 for `low` to `high`.
+    A Hann window of `sequence_length` samples, filled up with zeros to `fft_length`, a power of two, gives
+    magnitudes to the power `mag_exp`. They go through triangles from `min_freq` to `max_freq` hertz: "slaney"
+    as librosa has them (linear in hertz, of one area), "htk" as TensorFlow does (linear in mel, of one
+    height, without the constant). Samples are from -1 to 1 times `full_scale`. If `power_to_db`, the result
+    is in decibels, at least `min_power` and at most `top_db` below its largest; otherwise it is the logarithm
+    of a value and `min_power` together. A uint8 item has codes 0 to 255 for `low` to `high`.
     """
 
     sampling_rate: int
@@ -51,6 +56,7 @@ class LogMel:
             and numbers
             and 4_000 <= s.sampling_rate <= 192_000
             and 1 <= s.sequence_stride <= s.sequence_length <= s.fft_length <= 8192
+            and s.fft_length & (s.fft_length - 1) == 0
             and 0 <= s.min_freq < s.max_freq <= s.sampling_rate / 2
             and s.triangles in (SLANEY, HTK)
             and s.mag_exp > 0 < s.min_power
@@ -71,33 +77,66 @@ class LogMel:
 
 
 def log_mel(samples: np.ndarray, settings: LogMel, bins: int) -> np.ndarray:
-    """Spectra (rows, bins) float64 of samples (n,), by `bins` triangles; less than a row is repeated."""
+    """Spectra (rows, bins) float32 of samples (n,), by `bins` triangles; less than a row is repeated."""
     samples = np.resize(samples, max(len(samples), settings.sequence_length))
     return below_top(rows_of(samples, settings, bins), settings)
 
 
 def below_top(values: np.ndarray, settings: LogMel) -> np.ndarray:
     """What depends on more than one row of `rows_of`: at most `top_db` below the largest of all."""
-    return np.maximum(values, values.max() - settings.top_db) if settings.power_to_db else values
+    return np.maximum(values, values.max() - np.float32(settings.top_db)) if settings.power_to_db else values
 
 
 def rows_of(samples: np.ndarray, settings: LogMel, bins: int) -> np.ndarray:
-    """(rows, bins) float64 of samples (n,), of which there are enough for one row."""
+    """(rows, bins) float32 of samples (n,), of which there are enough for one row."""
+    samples = samples.astype(np.float32)
     views = np.lib.stride_tricks.sliding_window_view(samples, settings.sequence_length)
-    framed = views[:: settings.sequence_stride] * _window(settings.sequence_length)
-    magnitudes = np.abs(np.fft.rfft(framed * settings.full_scale, settings.fft_length))
-    mel = (magnitudes**settings.mag_exp) @ triangles(settings, bins)
+    views = views[:: settings.sequence_stride]
+    frames = np.zeros((len(views), settings.fft_length), np.float32)
+    frames[:, : settings.sequence_length] = views * window(settings)
+    magnitudes, power = powers(frames), settings.mag_exp / 2
+    if power != 1:
+        magnitudes = np.sqrt(magnitudes) if power == 0.5 else magnitudes ** np.float32(power)
+    first, weights = sparse_triangles(settings, bins)
+    mel = np.zeros((len(frames), bins), np.float32)
+    for k, row in enumerate(weights):
+        mel += row * magnitudes[:, np.minimum(first + k, magnitudes.shape[1] - 1)]
     if not settings.power_to_db:
-        return np.log(mel + settings.min_power)
-    return 10 * np.log10(np.maximum(mel, settings.min_power))
+        return log(mel + np.float32(settings.min_power))
+    return np.float32(10) * log10(np.maximum(mel, np.float32(settings.min_power)))
+
+
+def codes_of(values: np.ndarray, settings: LogMel) -> np.ndarray:
+    """The codes of a uint8 item for values of a spectrum."""
+    scale = np.float32(255 / (settings.high - settings.low))
+    return rounded((values - np.float32(settings.low)) * scale)
+
+
+def rounded(values: np.ndarray) -> np.ndarray:
+    """The nearest numbers from 0 to 255, uint8."""
+    return np.clip(values + np.float32(0.5), 0, 255).astype(np.uint8)
 
 
 @lru_cache(4)
-def _window(length: int) -> np.ndarray:
-    return 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(length) / length)
+def window(settings: LogMel) -> np.ndarray:
+    """What the samples of a row are multiplied with, float32."""
+    turns = np.arange(settings.sequence_length) / settings.sequence_length
+    return ((0.5 - 0.5 * np.cos(2 * np.pi * turns)) * settings.full_scale).astype(np.float32)
 
 
 @lru_cache(4)
+def sparse_triangles(settings: LogMel, bins: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first frequency (bins,) of each triangle, and weights (most, bins) float32 from there on."""
+    dense = triangles(settings, bins)
+    first = (dense > 0).argmax(axis=0)
+    last = len(dense) - (dense[::-1] > 0).argmax(axis=0)
+    counts = np.where(dense.any(axis=0), last - first, 0)
+    places = first + np.arange(counts.max(initial=0))[:, None]
+    inside = places < first + counts
+    weights = np.take_along_axis(dense, np.minimum(places, len(dense) - 1), axis=0)
+    return first, np.where(inside, weights, 0).astype(np.float32)
+
+
 def triangles(settings: LogMel, bins: int) -> np.ndarray:
     """Weights (fft_length // 2 + 1, bins) float64 of the frequencies in each bin."""
     hertz = np.arange(settings.fft_length // 2 + 1) * (settings.sampling_rate / settings.fft_length)

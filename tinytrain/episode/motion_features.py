@@ -85,19 +85,19 @@ def _bands(values: np.ndarray) -> np.ndarray:
     rest = len(values) - size
     count = min(MOST_WINDOWS, 1 - -2 * rest // size)
     starts = np.arange(count) * rest // max(1, count - 1)
-    hann, band = window(size), band_of()
+    weights, band = hann(size), band_of()
     sums = np.zeros((values.shape[1], BANDS), np.float32)
     for axis, one in enumerate(values.T):
         windows = one[starts[:, None] + np.arange(size)]
         framed = np.zeros((count, WINDOW), np.float32)
-        framed[:, :size] = (windows - _mean(windows.T)[:, None]) * hann
+        framed[:, :size] = (windows - _mean(windows.T)[:, None]) * weights
         energies = powers(framed)
         scale = float(count * size * WINDOW)
         sums[axis] = [total(energies[:, band == b].ravel()) / scale for b in range(BANDS)]
     return np.sqrt(sums)
 
 
-def window(size: int) -> np.ndarray:
+def hann(size: int) -> np.ndarray:
     """The weights (size,) float32 of the values in a window."""
     return np.hanning(size).astype(np.float32)
 

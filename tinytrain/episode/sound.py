@@ -10,7 +10,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.episode.augment import USUAL, Ranges
 from tinytrain.episode.decode import named_errors
 from tinytrain.episode.kind import Kind, UnknownEndError, content_of
-from tinytrain.episode.logmel import HTK, LogMel, below_top, log_mel, rows_of
+from tinytrain.episode.logmel import HTK, LogMel, below_top, codes_of, log_mel, rounded, rows_of
 from tinytrain.episode.wav import MOST_SECONDS, is_open, parsed, resampled, samples_of
 from tinytrain.network.input_spec import InputSpec
 
@@ -37,8 +37,8 @@ class Change:
     floor: float
 
     def apply(self, y: np.ndarray, x: np.ndarray, kernels) -> None:
-        codes = np.maximum(np.roll(x, self.later, axis=0), x.min() + self.floor) + self.louder
-        np.copyto(y, np.clip(np.rint(codes), 0, 255), casting="unsafe")
+        floor, louder = np.float32(x.min()) + np.float32(self.floor), np.float32(self.louder)
+        y[...] = rounded(np.maximum(np.roll(x, self.later, axis=0), floor) + louder)
 
 
 class SoundKind(Kind):
@@ -113,8 +113,7 @@ def coded(values: np.ndarray, rows: int, settings: LogMel) -> np.ndarray:
     soft, lack = values.min(axis=0, keepdims=True), rows - len(values)
     around = np.repeat(soft, lack // 2, axis=0), np.repeat(soft, lack - lack // 2, axis=0)
     values = np.concatenate([around[0], values, around[1]])
-    codes = (values - settings.low) * (255 / (settings.high - settings.low))
-    return np.clip(np.rint(codes), 0, 255).astype(np.uint8)[..., None]
+    return codes_of(values, settings)[..., None]
 
 
 class Window:
