@@ -82,6 +82,15 @@ def test_a_folder_is_checked_and_a_mixture_is_refused(made, tmp_path, capsys):
     assert "are clips, and images are needed" in capsys.readouterr().err
 
 
+def test_an_encoder_is_calibrated_with_clips_and_becomes_c_in_int8(made, tmp_path, capsys):
+    net = tmp_path / "int8.safetensors"
+    assert tt("calibrate", made.root / "net.safetensors", "--data", made.root / "clips", "-o", net) == 0
+    words = ("--shots", "4", "--budget", "200kB", "--precision", "int8", "--backbone", net)
+    assert tt("emit", made.root / "clips", *words, "-o", tmp_path / "c") == 0
+    assert "3 classes of 4 clips" in capsys.readouterr().out
+    assert (tmp_path / "c" / "src" / "sound.c").exists()
+
+
 def test_a_folder_is_watched_corrected_and_a_class_is_added(made, tmp_path, capsys):
     came, labels = tmp_path / "came", tmp_path / "labels.csv"
     came.mkdir()

@@ -12,11 +12,13 @@ import int8nets
 import numpy as np
 import pytest
 import toynets
+import waves
 from cases import quick
 from emitted import emit, plan_of
 from published import published_network
 
 from tinytrain.backbones.load import open_backbone
+from tinytrain.backbones.motion import motion_network
 from tinytrain.codegen.device import for_one_core
 from tinytrain.delta.file import load_delta
 from tinytrain.heads.head import STATES
@@ -209,6 +211,27 @@ def test_dense_convolutions_are_trained_in_int8_with_the_bits_of_python(tmp_path
     assert any(network.layers[i].op == "conv" for i in trained) and "delta" in got and want["slices"]
     calls = (tmp_path / "src" / "adapt.c").read_text()
     assert "tt_unfold_plane_codes(" in calls and "tt_add_patches(" in calls
+
+
+@pytest.mark.parametrize("policy", quick(["last_layer", "tinytrain"]))
+def test_recordings_of_motion_are_learnt_with_the_bits_of_python(policy, tmp_path):
+    """Features in noise, which nothing frozen computes; biases alone, or all weights of the one layer."""
+    network = motion_network("motion-1")
+    plan = plan_of(network, 3, 4, "lda", 60_000, 1.0, policy=policy, steps=4)
+    device, _, got = compare(tmp_path, network, plan, COMPILERS[0], emitted.sanitizers(COMPILERS[0]))
+    parts = {slot.part for slot in device.slots}
+    assert "delta" in got and ("weight" in parts) == (policy == "last_layer")
+
+
+@pytest.mark.parametrize(("precision", "cached"), quick([("int8", False), ("float32", True)]))
+def test_clips_of_sound_are_learnt_with_the_bits_of_python(precision, cached, tmp_path):
+    """Spectra that begin sooner or later and are louder or softer, in noise; some are as they were."""
+    network = (int8nets.toy8 if precision == "int8" else toynets.toy)("headed", spec=waves.SPEC)
+    decay = (1.0 if cached else None, 0.5)
+    plan = plan_of(network, 3, 4, "lda", 60_000, 0.9, precision=precision, steps=4, decay=decay)
+    options = emitted.sanitizers(COMPILERS[-1])
+    _, _, got = compare(tmp_path, network, plan, COMPILERS[-1], options, images=5)
+    assert "delta" in got
 
 
 def for_some_inputs(plan, network):

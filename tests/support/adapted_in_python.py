@@ -28,7 +28,8 @@ def main(task_file: str) -> None:
     for images in (support, query):
         labels = np.repeat(np.arange(ways, dtype=np.int32), len(images) // ways)
         names = tuple(map(str, range(len(images))))
-        sides.append(Images(labels, names, lambda i, size, images=images: images[i]))
+        read = lambda i, size, images=images: images[i]  # noqa: E731
+        sides.append(Images(labels, names, read, network.input.kind))
     episode = Episode(*sides, tuple(f"class {k}" for k in range(ways)))
     task = TaskShape.of(episode)
     quotas = plan.recipe.options.quotas

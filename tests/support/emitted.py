@@ -52,8 +52,9 @@ def sanitizers(compiler: str) -> tuple[str, ...]:
 
 
 def plan_of(
-    network, ways, shots, head, budget, macs=0.15, shown=1.0, quotas=True, precision="float32", **recipe
-):
+    network, ways, shots, head, budget, macs=0.15, shown=1.0, quotas=True, precision="float32",
+    policy="tinytrain", **recipe,
+):  # fmt: skip
     """A plan whose steps look at the fraction `shown` of the images, with `quotas` or channels of its own.
 
     `recipe` replaces parts of the policy's, and `decay` says whether views may be cached. See also
@@ -61,9 +62,10 @@ def plan_of(
     """
     task = TaskShape(ways * shots, ways)
     decay = {"decay": recipe.pop("decay", (1.0, 0.5))}
-    policy = with_recipes(find_policy("tinytrain").with_head(head), lambda found: replace(found, **decay))
+    policy = with_recipes(find_policy(policy).with_head(head), lambda found: replace(found, **decay))
     planner = Planner(network, task, policy, Budget(budget, macs, precision=precision))
-    plan = planner.plan(toyplans.scores(network, planner.probe().inspected))
+    probe = planner.probe()
+    plan = planner.plan(probe and toyplans.scores(network, probe.inspected))
     looked_at = max(ways, math.ceil(shown * plan.resources.step_queries))
     plan = replace(
         plan,
@@ -81,7 +83,11 @@ def in_two_passes(plan, network):
 
 
 def classes_of(network, ways: int, shots: int, seed: int) -> np.ndarray:
-    """Random images, class by class; every class is darker than the one before."""
+    """Random images, class by class; every class is darker than the one before. Values have other means."""
+    if network.input.dtype == "float32":
+        means = np.random.default_rng(0).normal(0, 1, (ways, *network.input.shape))
+        noise = np.random.default_rng(seed).normal(0, 0.5, (ways * shots, *network.input.shape))
+        return (np.repeat(means, shots, axis=0) + noise).astype(np.float32)
     images = toynets.images_of(network.input.shape, ways * shots, seed)
     for k in range(ways):
         images[k * shots : (k + 1) * shots] //= k * k + 1
@@ -107,8 +113,9 @@ def add_examples(folder: Path, device) -> np.ndarray:
     ways, shots = device.ways, device.shots
     images = classes_of(device.network, ways, shots, 1)
     labels = np.repeat(np.arange(ways, dtype=np.int32), shots)
-    support = Images(labels, tuple(map(str, labels)), lambda i, size: images[i])
-    query = Images(labels[::shots], tuple(map(str, range(ways))), lambda i, size: images[i * shots])
+    kind = device.network.input.kind
+    support = Images(labels, tuple(map(str, labels)), lambda i, size: images[i], kind)
+    query = Images(labels[::shots], tuple(map(str, range(ways))), lambda i, size: images[i * shots], kind)
     names = tuple(f"class {k}" for k in range(ways))
     (folder / EXAMPLES).write_text(c_examples(device, Episode(support, query, names)))
     return images

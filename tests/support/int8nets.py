@@ -27,9 +27,9 @@ def codes_for(values: np.ndarray, share: float = 0.9) -> Codes:
     return Codes(scale, int(np.clip(round(-128 - low / scale), -128, 127)))
 
 
-def toy8(name: str = "blocks", size: int = 16):
+def toy8(name: str = "blocks", size: int = 16, spec=None):
     """A toy network with int8 weights and codes, some of whose outputs are clamped at both ends."""
-    network = quantised(toy(name, size))
+    network = quantised(toy(name, size, spec=spec))
     run = Oracle(network).forward(images_of(network.input.shape, 8))
     outputs, sums = [], []
     for layer, plain, active in zip(network.layers, run.plain, run.active, strict=True):

@@ -12,7 +12,7 @@ void tt_trace(const char *name, const void *values, uint32_t nbytes)
     fwrite(values, 1, nbytes, traced);
 }
 
-#define PIXELS (TT_HEIGHT * TT_WIDTH * TT_CHANNELS)
+#define PIXELS (TT_HEIGHT * TT_ROW_BYTES)
 static unsigned char support[TT_SUPPORT][PIXELS], query[PIXELS];
 
 static unsigned char file[1 << 20];

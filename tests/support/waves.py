@@ -18,6 +18,8 @@ ROWS = (
     ("depthwise", 8, 3, 2, True, 1, False),
     ("pointwise", 12, 1, 1, True, 1, False),
 )
+SPECTRA = LogMel(16_000, 256, 200, 160, 125.0, 7500.0, 1.0, HTK, False, 0.001, 0.0, 1.0, -6.9, 4.0)
+SMALL = InputSpec((16, 16, 1), rotated=True, kind="sound", parameters=asdict(SPECTRA))  # of any toy network
 GUID = b"\0\0\0\0\x10\0\x80\0\0\xaa\0\x38\x9b\x71"  # the end of that of any form
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tinytrain.base.errors import UsageError
+from tinytrain.codegen.inputs import obstacle as obstacle_of_input
 from tinytrain.codegen.placed import Placed, placed
 from tinytrain.codegen.places import Places
 from tinytrain.heads.registry import find_head
-from tinytrain.network.input_spec import IMAGE
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import macs_of
@@ -140,16 +140,13 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
     weights = [layers[u.layer] for u in recipe.updates if u.channels]
     cut = network.block_start(recipe.updates[0].layer) if recipe.updates else 0
     backend = find_backend(recipe.precision)
+    unread, values = obstacle_of_input(network.input), network.input.dtype == "float32"
     obstacle, in_codes = backend.obstacle(network, recipe), backend.in_codes
     some_inputs = not in_codes and any(u.inputs is not None for u in recipe.updates)
     filters = not in_codes and any(x.row.same_channels for x in weights)
     for met, what, remedy in (
         (obstacle, f"it is computed in {backend.name}, but {obstacle}", "give --precision float32"),
-        (
-            network.input.kind != IMAGE,
-            f"it takes inputs of kind {network.input.kind}",
-            "emit a network for images, which alone C reads",
-        ),
+        (unread, unread, "take another backbone"),
         (task.n_support % task.n_way, "classes have different numbers of images", "give --shots"),
         (task.n_remembered or task.replay, "it has a replay memory", "leave out --replay"),
         (task.n_way > MOST_WAYS, f"it has more than {MOST_WAYS} classes", f"give --way {MOST_WAYS}"),
@@ -161,7 +158,7 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
         (some_inputs, "it trains some input channels in float32", "give --precision int8"),
         (filters, "it trains weights of depthwise layers in float32", "give --precision int8"),
         (bool(network.modules), "it trains lite residual modules", other),
-        (cut == 0, "it trains from the first layer on", "give a smaller --macs"),
+        (cut == 0 and not values, "it trains from the first layer on", "give a smaller --macs"),
         (recipe.head not in HEADS, f"its head is {recipe.head}", f"give --head {' or '.join(HEADS)}"),
     ):
         if met:

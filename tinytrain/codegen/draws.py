@@ -10,7 +10,9 @@ import numpy as np
 
 from tinytrain.base.random_streams import rng_for
 from tinytrain.codegen.device import Device
-from tinytrain.episode.augment import USUAL, Augmentation, Ranges, draw
+from tinytrain.codegen.inputs import MOTION, Changes
+from tinytrain.episode.augment import USUAL, Augmentation, Ranges
+from tinytrain.episode.kinds import kind_of
 from tinytrain.runtime.schedule import rate_factor, reach, sampled_divisors, sampled_items, step_items
 
 
@@ -19,12 +21,14 @@ class Draws:
     """Tables of one device and one `seed`.
 
     `probe` (n,), `views` (views, n) and `head` (views, n) are augmentations, of Fisher scoring (none without
-    it), of pseudo-queries and of the head alone. `shown` (steps, shown) are the images that a step looks at,
-    `shown_views` the views of them that are its pseudo-queries, `sampled` (steps, count) its sampled images;
-    `divisors` (steps, ways) and `factors` (steps,) are float32.
+    it), of pseudo-queries and of the head alone; `noise` are the lines of a table that those of recordings
+    name. `shown` (steps, shown) are the images that a step looks at, `shown_views` the views of them that are
+    its pseudo-queries, `sampled` (steps, count) its sampled images; `divisors` (steps, ways) and `factors`
+    (steps,) are float32.
     """
 
     seed: int
+    noise: tuple[str, ...]
     probe: list[Augmentation]
     views: list[list[Augmentation]]
     head: list[list[Augmentation]]
@@ -42,10 +46,13 @@ def labels_of(device: Device) -> np.ndarray:
 def draws_of(device: Device, seed: int, may_flip: bool) -> Draws:
     """All that an adaptation with `seed` draws."""
     recipe, resources, n = device.recipe, device.training.resources, device.support
-    labels, size, rng = labels_of(device), device.network.input.size, rng_for(seed, "steps")
+    labels, spec, rng = labels_of(device), device.network.input, rng_for(seed, "steps")
+    kind, changes = kind_of(spec.kind), Changes()
 
-    def augmentation(view: int, image: int, ranges: Ranges) -> Augmentation:
-        return draw(rng_for(seed, "augmentation", abs(view), image), size, may_flip, ranges)
+    def augmentation(view: int, image: int, ranges: Ranges, stream: str = "augmentation") -> Augmentation:
+        key = (abs(view), image) if view else (image,)
+        change = kind.augment(rng_for(seed, stream, *key), spec, may_flip, ranges)
+        return changes.as_augmentation(change)
 
     items, sampled, divisors, factors = [], [], [], []
     sizes = np.bincount(labels, minlength=device.ways).astype(np.float32)
@@ -64,8 +71,9 @@ def draws_of(device: Device, seed: int, may_flip: bool) -> Draws:
     count = resources.sets - 1 if resources.sets >= 2 else recipe.n_steps
     views = [[augmentation(v, i, ranges) for i in range(n)] for v in range(1, count + 1)]
     head = [[augmentation(v, i, USUAL) for i in range(n)] for v in range(-1, min(device.head_views) - 1, -1)]
-    probe = [draw(rng_for(seed, "probe", i), size, may_flip) for i in range(n if device.probe else 0)]
+    probe = [augmentation(0, i, USUAL, "probe") for i in range(n if device.probe else 0)]
     seen = np.array(items, np.int32)
     through = np.array(sampled, np.int32).reshape(recipe.n_steps, -1)
     floats = np.array(divisors, np.float32), np.array(factors, np.float32)
-    return Draws(seed, probe, views, head, seen[:, :, 1], seen[:, :, 0], through, *floats)
+    noise = tuple(changes.c_noise()) if spec.kind == MOTION else ()
+    return Draws(seed, noise, probe, views, head, seen[:, :, 1], seen[:, :, 0], through, *floats)

@@ -12,6 +12,7 @@ from tinytrain.codegen.adapt import c_adapt
 from tinytrain.codegen.delta import c_delta_table
 from tinytrain.codegen.device import HEADS, Device
 from tinytrain.codegen.draws import Draws
+from tinytrain.codegen.inputs import FILES, MADE, SOURCES, files_of_input
 from tinytrain.codegen.int8_tables import c_int8_network
 from tinytrain.codegen.tables import c_draws, c_network, c_plan
 from tinytrain.codegen.text import array, comment, rows
@@ -32,7 +33,6 @@ ONLY = {
         "kernels_int8_updates.c",
     ),
 }  # fmt: skip
-SOURCES = Path(__file__).parent / "c"
 PROJECT = Path(__file__).parent / "project"  # all around it: CMake, Arduino, Zephyr, emulators, the example
 SENTENCE = "Learns new classes of images on the board itself, from a few images of each."
 PROPERTIES = """\
@@ -58,11 +58,11 @@ def files_of(device: Device, draws: Draws, class_names: tuple[str, ...]) -> dict
         "plan.h": c_plan(device, draws, class_names),
     }
     own = ONLY[device.recipe.precision]
-    others = {*HEADS.values(), "reservoir.c"} | {
-        name for files in ONLY.values() for name in files if name not in own
-    }
+    others = {*HEADS.values(), *MADE, *(name for files in FILES.values() for name in files)}
+    others |= {name for files in ONLY.values() for name in files if name not in own}
     library = {p.name: p.read_text() for p in sorted(SOURCES.iterdir()) if p.name not in others}
     library |= {name: "\n".join(lines) for name, lines in made.items()}
+    library |= files_of_input(device.network.input)
     library |= {
         "adapt.c": c_adapt(device),
         "head_result.c": (SOURCES / HEADS[device.recipe.head]).read_text(),
@@ -109,10 +109,10 @@ def _plain(name: str) -> str:
 
 
 def _images(name: str, count: str, images: list[np.ndarray]) -> str:
-    size = "TT_HEIGHT * TT_WIDTH * TT_CHANNELS"
+    size = "TT_HEIGHT * TT_ROW_BYTES"
     lines = [f"const uint8_t {name}[{count}][{size}] = {{"]
     for image in images or [np.zeros(1, np.uint8)]:
-        lines += ["    {", rows(map(str, image.reshape(-1).tolist()), " " * 8), "    },"]
+        lines += ["    {", rows(map(str, image.reshape(-1).view(np.uint8).tolist()), " " * 8), "    },"]
     return "\n".join([*lines, "};", ""])
 
 

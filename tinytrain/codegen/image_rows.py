@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from tinytrain.network.node import Node
 from tinytrain.program.program import Program
 from tinytrain.program.stages import Augment, Repeat, nodes
@@ -35,11 +37,12 @@ def image_rows(program: Program) -> ImageRows:
     A float32 program reads a whole image, which is made of rows before anything is computed in the workspace.
     In int8 it asks for some rows at a time; those that it asks for again are held.
     """
-    spec, prefix = program.network.input, program.segments["prefix", 1]
-    some = any(call.kernel == "show_rows" for call in prefix.calls)
+    spec, prefix = program.network.input, program.segments.get(("prefix", 1))
+    some = prefix is not None and any(call.kernel == "show_rows" for call in prefix.calls)
     count = max(PAIR, rows_again(program.network.layers[0]) if some else 0)
     start, last_first = prefix.nbytes if some else 0, some and spec.rotated
-    return ImageRows(count, math.prod(spec.shape[1:]), start, last_first, _workspaces(program))
+    row_bytes = math.prod(spec.shape[1:]) * np.dtype(spec.dtype).itemsize
+    return ImageRows(count, row_bytes, start, last_first, _workspaces(program))
 
 
 def rows_again(layer: Node) -> int:

@@ -60,6 +60,15 @@ def _clear(line: Line) -> str:
     return f"memset({line.at(0)}, 0, sizeof *{line.at(0)} * {line.size(0)})"
 
 
+def _unfold(line: Line) -> str:
+    """Of codes of an image, or of values, which a filter of one pixel reads."""
+    if line.call.args[1].dtype == "uint8":
+        return of("tt_unfold", 0, 1, shape(1, 0, 2, 4), 7, (0, 0), 8, "tt_mean", "tt_scale")(line)
+    if line.extent(0) != line.extent(1):
+        raise ProgramError("no filters of several values in C")
+    return of("tt_enter", 0, 1, total(0), "tt_mean", "tt_scale")(line)
+
+
 def _step(name: str) -> Callable[[Line], str]:
     """A step of the optimizer in the place of the gradient, and then of the parameters."""
 
@@ -103,5 +112,5 @@ CALLS: dict[str, Callable[[Line], str]] = {
     "sgd": _step("sgd"),
     "start_losses": of("tt_start_losses", 0),
     "transposed": of("tt_transpose", 0, 1, (1, 0), (1, 1)),
-    "unfold": of("tt_unfold", 0, 1, shape(1, 0, 2, 4), 7, (0, 0), 8, "tt_mean", "tt_scale"),
+    "unfold": _unfold,
 }  # fmt: skip

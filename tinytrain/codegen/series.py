@@ -4,9 +4,10 @@ import os
 
 import numpy as np
 
-from tinytrain.codegen.folder import EXAMPLES, SOURCES, around, write_folder
-from tinytrain.codegen.text import array, comment, number, table
-from tinytrain.episode.motion_features import Reservoir, matrices
+from tinytrain.codegen.folder import EXAMPLES, around, write_folder
+from tinytrain.codegen.inputs import SOURCES, c_reservoir, reservoir_settings
+from tinytrain.codegen.text import comment, defined, number, table
+from tinytrain.episode.motion_features import Reservoir
 
 SERIES = SOURCES.parent / "series"
 SHARED = ("kernels.h", "kernels_math.c", "kernels_packed.c")
@@ -44,38 +45,6 @@ def emit_series(
     del files["examples/demo/examples.h"]
     write_folder(folder, files)
     return sums + 4 * (2 * size + ahead * axes) + 8
-
-
-def reservoir_settings(reservoir: Reservoir, axes: int) -> dict:
-    """What reservoir.c needs in plan.h, by name."""
-    read = len(matrices(reservoir.neurons, axes, reservoir.seed)[0])
-    return {
-        "AXES": axes, "NEURONS": reservoir.neurons, "READ": read, "WASHOUT": reservoir.washout,
-        "KEPT": np.float32(1 - reservoir.leak), "LEAK": np.float32(reservoir.leak),
-    }  # fmt: skip
-
-
-def c_reservoir(reservoir: Reservoir, axes: int) -> str:
-    """reservoir.c, with the tables of a network that `axes` drive."""
-    places, recurrent, *driven = matrices(reservoir.neurons, axes, reservoir.seed)
-    inputs, bias = (part.astype(np.float32) for part in driven)
-    kind = "uint8_t" if reservoir.neurons <= 256 else "uint16_t"
-    tables = [
-        array(
-            f"static const {kind} places", places, "the neurons that each neuron reads, and by which weights"
-        ),
-        array("static const float recurrent", (recurrent * reservoir.scale).astype(np.float32)),
-        array("static const float inputs", inputs),
-        array("static const float bias", bias),
-    ]
-    return (SOURCES / "reservoir.c").read_text().replace("TABLES\n", "\n".join(tables))
-
-
-def defined(settings: dict):
-    """Lines of plan.h: whole numbers, floats and texts by the names of their macros."""
-    for name, value in settings.items():
-        said = value if isinstance(value, str) else number(value) + "u" * isinstance(value, int)
-        yield f"#define TT_{name} {said}"
 
 
 def _plan(settings: dict):

@@ -88,16 +88,26 @@ class Writer:
             ):  # fmt: skip
                 there = buffer is not None and buffer.name in self.program.buffers
                 at = self.places.whole(buffer) if there else "NULL"
+                if there and field == "image":  # whatever it holds
+                    at = f"U8(tt_arena.bytes, {self.places.macro(buffer.name)})"
                 behind = f" + {shown.offset}" if there and field == "rows" else ""
                 yield f"{INDENT}{at}{behind}, {comment(field)}"
             yield "};"
         yield ""
+
+    @property
+    def prefix_is_nothing(self) -> bool:
+        """Whether the first layer is trained: items are what the cache has."""
+        return ("prefix", 1) not in self.program.segments
 
     def segment(self, kind: str) -> Segment:
         return self.program.segments[kind, 1]
 
     def c_segments(self) -> Iterator[str]:
         """Functions of straight code over the workspace of a unit; they return what segments leave."""
+        if self.prefix_is_nothing:
+            body = ("return F(u->image, 0);",)
+            yield from function(f"static float *{self.prefix}_prefix(const tt_unit *u)", body)
         for segment in self.program.segments.values():
             kind = f"static {C_TYPES[segment.outputs[0].dtype]} *" if segment.outputs else "static void "
             macs = f"{len(segment.calls)} calls, {segment.all_macs:,} MACs"
@@ -162,7 +172,7 @@ class Writer:
         elif isinstance(node, Augment):
             yield f"{self.prefix}_show({unit}, item);"
         elif isinstance(node, Store):
-            yield from self.store(node)
+            yield from self.store(node, unit)
         elif isinstance(node, Call):
             yield from self.call(node, around)
         elif not isinstance(node, Read | FitHead):
@@ -208,12 +218,13 @@ class Writer:
         else:
             yield f"{called};"
 
-    def store(self, node: Store) -> Iterator[str]:
+    def store(self, node: Store, unit: str) -> Iterator[str]:
         codes, *spans = map(self.places.whole, node.cache)
         _, images, *extent = node.cache[0].shape
         at, size = f"(view * {images} + k)", math.prod(extent)
         kernel, ranges = ("tt_quantize", f"{spans[0]} + {at} * 2, ") if spans else ("tt_copy_codes", "")
-        yield f"{kernel}({codes} + {at} * {size}, {ranges}frozen, {size});"
+        frozen = f"{self.prefix}_prefix({unit})" if self.prefix_is_nothing else "frozen"
+        yield f"{kernel}({codes} + {at} * {size}, {ranges}{frozen}, {size});"
 
     def call(self, node: Call, around: Repeat | None) -> Iterator[str]:
         kernel, first = node.kernel, node.args[0]

@@ -8,10 +8,11 @@ import numpy as np
 from tinytrain.codegen.delta import delta_bytes, n_parts
 from tinytrain.codegen.device import Device
 from tinytrain.codegen.draws import Draws
+from tinytrain.codegen.inputs import settings_of
 from tinytrain.codegen.int8_tables import int8_bytes
 from tinytrain.codegen.placed import Placed
 from tinytrain.codegen.places import Places
-from tinytrain.codegen.text import array, by, comment, name_of, number, table
+from tinytrain.codegen.text import array, by, comment, defined, name_of, number, table
 from tinytrain.episode.augment import Augmentation
 from tinytrain.guard.guard import (
     LAST_FRACTION,
@@ -86,6 +87,9 @@ def c_draws(device: Device, draws: Draws) -> Iterator[str]:
     yield comment("cosine, sine, brightness, saturation, contrast, down, right, flip of each image")
     if draws.probe:
         yield from table("const tt_augmentation tt_probe_views[TT_SUPPORT]", map(_augmentation, draws.probe))
+    if draws.noise:
+        yield comment("in which recordings are shown, by number: the sixth value of a view")
+        yield from draws.noise
     yield from _views("tt_views", "TT_VIEWS", draws.views)
     yield from _views("tt_head_views", "TT_HEAD_VIEWS", draws.head)
     yield comment("by step: images that it looks at, and views of them that are its pseudo-queries")
@@ -123,7 +127,7 @@ def c_plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterat
         "TT_WAYS": (device.ways, "classes"), "TT_SHOTS": (device.shots, "images of each class"),
         "TT_SUPPORT": (device.support, "images in all"), "TT_HEIGHT": (height, "of an image"),
         "TT_WIDTH": (width, ""), "TT_CHANNELS": (channels, ""),
-        "TT_ROW_BYTES": (width * channels, "of a row of it"),
+        "TT_ROW_BYTES": (shown.row_bytes, "of a row of it"),
         "TT_HELD_ROWS": (shown.count, "that a pass holds, in its workspace"),
         "TT_LAST_ROW_FIRST": (int(shown.last_first), "1: tt_predict asks for the last row first"),
         "TT_LAYERS": (len(network.layers), ""),
@@ -149,6 +153,7 @@ def c_plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterat
     }  # fmt: skip
     for name, (value, said) in sizes.items():
         yield f"#define {name} {value}u{' ' + comment(said) if said else ''}"
+    yield from defined(settings_of(network.input))
     said = comment("that the head is fitted to; the last one is 0")
     yield f"#define TT_FIRST_VIEW ({device.head_views[0]}) {said}"
     for name, value in (

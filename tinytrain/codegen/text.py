@@ -47,6 +47,13 @@ def table(declaration: str, entries: Iterable[str]) -> Iterator[str]:
     yield ""
 
 
+def defined(settings: dict) -> Iterator[str]:
+    """Lines of plan.h: whole numbers, floats and texts by the names of their macros."""
+    for name, value in settings.items():
+        said = value if isinstance(value, str) else number(value) + "u" * isinstance(value, int)
+        yield f"#define TT_{name} {said}"
+
+
 def function(head: str, body: Iterable[str]) -> Iterator[str]:
     """Lines of a definition of a function."""
     yield head

@@ -35,6 +35,7 @@ def run(arguments) -> int:
 def _emit(arguments) -> int:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.codegen.planning import emit
+    from tinytrain.episode.kinds import kind_of
 
     plan = episodes.plan_of(arguments)
     policy = plan or episodes.policy_of(arguments)
@@ -47,7 +48,8 @@ def _emit(arguments) -> int:
     for warning in opened.warnings:
         say(warning)
     result = emitted.to_json()
-    print_result(result, _text(result), arguments.json)
+    text = kind_of(network.input.kind).words(_text(result))
+    print_result(result, text, arguments.json)
     return 0
 
 

@@ -34,7 +34,7 @@ typedef union {
 #define U16(base, at) ((uint16_t *)(void *)((base) + (at)))
 #define U8(base, at) ((base) + (at))
 
-/* An image: what brings its rows, and the sum of its values, which tt_measure_images finds. */
+/* An image: what brings its rows, and the sum of its values, of a clip the least of them: see tt_measure_images. */
 typedef struct {
     tt_rows rows;
     void *from;
@@ -87,6 +87,9 @@ extern const float tt_mean[TT_CHANNELS], tt_scale[TT_CHANNELS];
 /* draws.c */
 #if TT_MEASURED
 extern const tt_augmentation tt_probe_views[TT_SUPPORT];
+#endif
+#if TT_MOTION
+extern const float tt_noise[][TT_CHANNELS];
 #endif
 extern const tt_augmentation tt_views[TT_VIEWS][TT_SUPPORT];
 extern const tt_augmentation tt_head_views[TT_HEAD_VIEWS][TT_SUPPORT];

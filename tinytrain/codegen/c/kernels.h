@@ -45,7 +45,7 @@ typedef struct {
     uint8_t kernel, stride;
 } tt_shape;
 
-/* How an image is changed at random: see kernels_image.c. */
+/* How an image is changed at random: see kernels_image.c; a recording or a clip: see motion.c and sound.c. */
 typedef struct {
     float cosine, sine, brightness, saturation, contrast;
     int16_t down, right;
@@ -100,6 +100,9 @@ int tt_is_finite(float x);
 /* reservoir.c */
 void tt_reservoir_step(float *state, float *room, const float *values);
 
+/* kernels_fft.c */
+void tt_transform(float *re, float *im, uint32_t n, const float *cosines, const float *sines);
+
 /* kernels_sums.c */
 float tt_sum(const float *x, uint32_t n, uint32_t step);
 double tt_dot(const float *x, const float *y, uint32_t n);
@@ -119,7 +122,7 @@ void tt_pool_grad(float *gx, const float *g, uint32_t positions, uint32_t n);
 /* kernels_depthwise_grad.c */
 void tt_depthwise_grad_some(float *gx, const float *g, const float *taps, uint32_t step, tt_shape shape, uint32_t n);
 
-/* kernels_image.c */
+/* kernels_image.c, motion.c or sound.c */
 void tt_augment(uint8_t *y, tt_row_of row, const tt_augmentation *how, int32_t total, tt_part_of part);
 
 /* kernels_head.c */

@@ -19,6 +19,13 @@ void tt_unfold(float *y, const uint8_t *image, tt_shape s, uint32_t first, uint3
                 }
 }
 
+/* y (n,) = values x of an item of one pixel with n channels, likewise. */
+void tt_enter(float *y, const float *x, uint32_t n, const float *mean, const float *scale)
+{
+    for (uint32_t c = 0; c < n; c++)
+        y[c] = (x[c] - mean[c]) * scale[c];
+}
+
 /* codes (n,) and span = (lowest, step) of x (n,), so that x is about lowest + step * code. */
 void tt_quantize(uint8_t *codes, float *span, const float *x, uint32_t n)
 {

@@ -60,6 +60,7 @@ void tt_depthwise_grad_input(float *gx, const float *g, tt_layer layer, tt_shape
 /* kernels_features.c */
 void tt_unfold(float *y, const uint8_t *image, tt_shape shape, uint32_t first, uint32_t rows, int rotated,
                const float *mean, const float *scale);
+void tt_enter(float *y, const float *x, uint32_t n, const float *mean, const float *scale);
 void tt_quantize(uint8_t *codes, float *span, const float *x, uint32_t n);
 void tt_dequantize(float *x, const uint8_t *codes, const float *span, uint32_t n);
 

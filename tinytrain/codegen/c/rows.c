@@ -49,13 +49,16 @@ int tt_measure_images(uint8_t *rows)
 {
     for (tt_image *image = tt_images; image < tt_images + TT_SUPPORT; image++) {
         tt_show(image, NULL, rows);
-        image->total = 0;
+        image->total = TT_SOUND ? 255 : 0;
         for (int i = 0; i < (int)TT_HEIGHT; i++) {
             const uint8_t *pixels = row_of_image(i);
             if (tt_row_failed)
                 return TT_NO_ROW;
             for (uint32_t k = 0; k < TT_ROW_BYTES; k++)
-                image->total += pixels[k];
+                if (!TT_SOUND)
+                    image->total += pixels[k];
+                else if (pixels[k] < image->total)
+                    image->total = pixels[k];
         }
     }
     return TT_OK;

@@ -61,6 +61,24 @@ int tt_add_rows(uint32_t label, tt_rows rows, void *image);
 /* The same of an image in memory, row by row. It is not copied, and must be readable until tt_adapt returns. */
 int tt_add_image(uint32_t label, const uint8_t *pixels);
 
+#if TT_MOTION
+/* An image is here the TT_CHANNELS features of a recording: tt_add_image(label, (const uint8_t *)features). `values`
+ * (rows, TT_AXES) are what the sensor gave, in any unit, 64 rows to TT_MOST_ROWS. Returns TT_OK, TT_NO_ROW for another
+ * number of rows, or TT_NOT_FINITE. */
+int tt_motion(float *features, const float *values, uint32_t rows);
+#endif
+
+#if TT_SOUND
+/* An image is here the spectrum of a clip: TT_HEIGHT rows, TT_HOP samples apart, of TT_WIDTH codes. Samples come in
+ * pieces of any length, TT_RATE of them a second, after tt_sound_start as the first ones; tt_sound_add returns how many
+ * rows became known. The latest TT_HEIGHT rows are kept: tt_predict_rows(tt_sound_row, NULL, logits) names what was
+ * just heard, and returns TT_NO_ROW for too short a time. To learn from them, copy each of them by tt_sound_row, which
+ * returns 0 if it is there, into memory of yours, and give that to tt_add_image. */
+void tt_sound_start(void);
+uint32_t tt_sound_add(const int16_t *samples, uint32_t n);
+int tt_sound_row(void *unused, uint32_t row, uint8_t *codes);
+#endif
+
 /* Learn the classes; `progress` may be NULL. Returns TT_OK, a number above 0 if the adaptation is refused,
  * TT_INCOMPLETE, TT_NOT_FINITE, TT_NO_ROW or TT_ARITHMETIC. It begins with a pass over all images: if a row does not
  * come then, nothing has changed. If one does not come later, what was learnt before is gone and tt_predict returns

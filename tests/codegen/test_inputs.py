@@ -1,0 +1,148 @@
+"""What a device reads beside images: features of motion and spectra of sound have the bits of Python."""
+
+import ctypes
+from dataclasses import asdict, replace
+
+import emitted
+import numpy as np
+import pytest
+import toynets
+import waves
+from cases import each, quick
+from emitted import BOARDS, Library, emit, need, plan_of
+
+from tinytrain.backbones.motion import motion_network
+from tinytrain.base.errors import InputError, UsageError
+from tinytrain.codegen.device import device_of
+from tinytrain.codegen.inputs import SOURCES
+from tinytrain.episode import portable
+from tinytrain.episode.logmel import SLANEY, codes_of, log_mel
+from tinytrain.episode.motion import reservoir_of
+from tinytrain.episode.motion_features import features
+
+RNG = np.random.default_rng(0)
+NO_ROW, NOT_FINITE = -9, -5
+VALUES = 3000
+
+pytestmark = pytest.mark.skipif(not emitted.compilers(), reason="no C compiler is here: install gcc or clang")
+
+
+def pointer(array):
+    return array.ctypes.data_as(ctypes.c_void_p)
+
+
+def emitted_for(folder, network):
+    """The folder of a small plan, which is not run here."""
+    policy = "tinytrain" if network.input.kind == "sound" else "last_layer"
+    plan = plan_of(network, 2, 2, "cosine", 400_000, 0.9, steps=2, policy=policy)
+    emitted.add_examples(folder, emit(folder, network, plan))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Emitted folders by the kind of input, each made when it is first asked for."""
+    known = {}
+
+    def make(kind):
+        if kind not in known:
+            network = toynets.toy("headed", spec=waves.SPEC) if kind == "sound" else motion_network(kind)
+            known[kind] = emitted_for(tmp_path_factory.mktemp(kind), network), network
+        return known[kind]
+
+    return make
+
+
+def test_functions_in_c_have_the_bits_of_numpy(tmp_path):
+    c = emitted.shared([SOURCES / f"kernels_{name}.c" for name in ("math", "fft")], tmp_path / "k.so")
+    x = np.concatenate([RNG.normal(0, 3, 3000), np.linspace(-12, 12, 999), [0.0, 1e-9]]).astype(np.float32)
+    above = np.exp(RNG.uniform(-80, 80, 3000)).astype(np.float32)
+    for name, values in (("tanh", x), ("log", above), ("log", np.float32([1e-40, 1, 2**-0.5, 2**0.5]))):
+        function = getattr(c, f"tt_{name}")
+        function.restype, function.argtypes = ctypes.c_float, (ctypes.c_float,)
+        got = np.array([function(value) for value in values], np.float32)
+        assert got.tobytes() == getattr(portable, name)(values).tobytes(), name
+        np.testing.assert_allclose(got, getattr(np, name)(values.astype(float)), atol=1e-5)
+    for size in (64, 512):
+        frame = RNG.normal(0, 1, (1, size)).astype(np.float32)
+        re, im = frame[0].copy(), np.zeros(size, np.float32)
+        c.tt_transform(pointer(re), pointer(im), size, *map(pointer, portable.turns(size)))
+        assert (re * re + im * im)[: size // 2 + 1].tobytes() == portable.powers(frame)[0].tobytes()
+        np.testing.assert_allclose(re + 1j * im, np.fft.fft(frame[0].astype(float)), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", quick(["motion-4-esn", "motion-1", "motion-3"]))
+def test_features_of_motion_have_the_bits_of_python(name, made):
+    folder, network = made(name)
+    library, axes = Library(folder), dict(network.input.parameters)["axes"]
+    got = np.empty(network.input.shape[-1], np.float32)
+    for rows, scale in ((64, 1), (65, 9.81), (150, 1e-3), (1021, 16384), (9000, 1)):
+        values = (RNG.normal(0.3, 0.5, (rows, axes)) * scale).astype(np.float32)
+        values[:, -1] *= rows != 65  # a sensor that stands still
+        assert library.tt_motion(pointer(got), pointer(values), rows) == 0
+        assert got.tobytes() == features(values, reservoir_of(network.input)).tobytes(), rows
+    assert library.tt_motion(pointer(got), pointer(values), 63) == NO_ROW
+    values[70, 0] = np.inf
+    assert library.tt_motion(pointer(got), pointer(values), 150) == NOT_FINITE
+
+
+def test_spectra_of_sound_that_comes_in_pieces_have_the_codes_of_python(made):
+    folder, network = made("sound")
+    library, (rows, bins, _) = Library(folder), network.input.shape
+    samples, got = (RNG.normal(0, 3000, 9000) * np.linspace(0, 3, 9000)).astype(np.int16), []
+    row = np.empty(bins, np.uint8)
+    library.tt_sound_start()
+    assert (
+        library.tt_sound_row(None, 0, pointer(row)) == 1 and library.tt_predict_rows(None, None, None) == -4
+    )
+    place = rows_known = 0
+    while place < len(samples):
+        piece = samples[place : place + int(RNG.integers(1, 700))]
+        rows_known += library.tt_sound_add(pointer(piece), len(piece))
+        place += len(piece)
+    for k in range(rows):
+        assert library.tt_sound_row(None, k, pointer(row)) == 0
+        got.append(row.copy())
+    settings = waves.SPECTRA
+    want = codes_of(log_mel(samples / np.float32(32768), settings, bins), settings)
+    assert rows_known == len(want) > 2 * rows and np.array_equal(got, want[-rows:])
+    assert len(np.unique(want)) > 50
+
+
+@pytest.mark.parametrize("board", quick(BOARDS, (1,)))
+@pytest.mark.parametrize("kind", ["motion-4-esn", "sound"])
+def test_a_board_computes_the_same_bits(kind, board, made):
+    need(board)
+    folder, network = made(kind)
+    (folder / "qemu" / "inputs.c").write_text((emitted.HERE / "inputs.c").read_text())
+    done = emitted.make(folder, board, "run", MAIN="inputs.c", RAM_KB=128)
+    assert done.returncode == 0, done.stdout + done.stderr
+    x = np.arange(VALUES, dtype=np.uint32) * np.uint32(2654435761)
+    values = ((x ^ x >> 15) * np.uint32(2246822519) >> 16).astype(np.uint16).view(np.int16)
+    if kind == "sound":
+        spectra = log_mel(values / np.float32(32768), waves.SPECTRA, network.input.shape[1])
+        found = codes_of(spectra, waves.SPECTRA)[-network.input.shape[0] :]
+    else:
+        found = features(values.reshape(-1, 4).astype(np.float32), reservoir_of(network.input))
+    assert f"found={emitted.fnv(found.tobytes())}" in done.stdout
+
+
+@each(
+    ("change", "said"),
+    [
+        ({"power_to_db": True, "triangles": SLANEY}, "it takes spectra in decibels"),
+        ({"mag_exp": 1.5}, "of another power than 1 or 2"),
+    ],
+)
+def test_spectra_that_c_does_not_compute_are_refused(change, said):
+    spec = replace(waves.SPEC, parameters=asdict(replace(waves.SPECTRA, **change)))
+    network = toynets.toy("headed", spec=spec)
+    with pytest.raises(UsageError, match=f"unsupported: the plan cannot become C: .*{said}"):
+        device_of(network, plan_of(network, 2, 2, "cosine", 400_000, 0.9))
+
+
+def test_a_network_with_settings_that_make_no_sense_is_refused():
+    spec = replace(waves.SPEC, parameters=asdict(waves.SPECTRA) | {"fft_length": 300})
+    network = toynets.toy("headed", spec=spec)
+    with pytest.raises(InputError, match="make sense"):
+        device_of(network, plan_of(network, 2, 2, "cosine", 400_000, 0.9))
