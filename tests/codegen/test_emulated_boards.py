@@ -11,11 +11,16 @@ import emitted
 import int8nets
 import pytest
 import toynets
+import waves
+from cases import quick
 from emitted import BOARDS, emit, need, plan_of
 from published import published_network
 
+from tinytrain.backbones.motion import motion_network
+
 LONG = bool(os.environ.get("TINYTRAIN_FIRMWARE"))
 MOST_STACK = 4096
+TOYS = ("toy", "motion", "sound")
 
 
 def prepared(folder, network, plan, seed=3):
@@ -42,7 +47,7 @@ def made(tmp_path_factory):
     def make(*key):
         if key not in known:
             name, precision, *_ = key
-            network, plan = (toy if name == "toy" else published)(*key)
+            network, plan = (toy if name in TOYS else published)(*key)
             folder = tmp_path_factory.mktemp(f"{name}-{precision}")
             known[key] = folder, *prepared(folder, network, plan)
         return known[key]
@@ -50,8 +55,12 @@ def made(tmp_path_factory):
     return make
 
 
-def toy(_, precision):
-    network = {"float32": toynets.toy, "int8": int8nets.toy8}[precision]("headed")
+def toy(name, precision):
+    if name == "motion":
+        network = motion_network("motion-1")
+        return network, plan_of(network, 2, 3, "lda", 60_000, 1.0, policy="last_layer", steps=3)
+    made = {"float32": toynets.toy, "int8": int8nets.toy8}[precision]
+    network = made("headed", spec=waves.SPEC if name == "sound" else None)
     return network, plan_of(network, 2, 3, "lda", 60_000, 0.3, precision=precision, steps=3)
 
 
@@ -74,6 +83,13 @@ def assert_board_agrees(board, folder, device, want, **sizes) -> str:
 def test_a_board_gives_the_bits_of_python(precision, board, made):
     need(board)
     assert_board_agrees(board, *made("toy", precision), RAM_KB=64)
+
+
+@pytest.mark.parametrize("board", quick(BOARDS, (1,)))
+@pytest.mark.parametrize(("kind", "precision"), [("motion", "float32"), ("sound", "int8")])
+def test_a_board_learns_recordings_and_clips_with_the_bits_of_python(kind, precision, board, made):
+    need(board)
+    assert_board_agrees(board, *made(kind, precision), RAM_KB=64)
 
 
 @pytest.mark.parametrize("board", BOARDS)
