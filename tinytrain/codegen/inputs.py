@@ -66,6 +66,7 @@ def files_of_input(spec: InputSpec) -> dict[str, str]:
 
 
 def _insert(files: dict[str, str], name: str, tables: list[str]) -> None:
+    """Put `tables` in place of the line TABLES."""
     files[name] = files[name].replace("TABLES\n", "\n".join([*tables, ""]))
 
 
