@@ -14,6 +14,7 @@ from emitted import BOARDS, need
 from waves import mackey_glass
 
 from tinytrain.codegen.series import LEAST, emit_series
+from tinytrain.codegen.text import number
 from tinytrain.episode.motion_features import Reservoir, states
 
 F = np.float32
@@ -165,6 +166,14 @@ def test_sums_of_a_hundred_numbers_with_five_outputs_take_the_bytes_of_their_tri
     emit_series(tmp_path, series, 0, 1, 1.0, SMALL._replace(neurons=95))
     assert "TT_SUMS_BYTES 22624u" in (tmp_path / "src" / "plan.h").read_text()
     assert Library(tmp_path).add(series[0]) == 0
+
+
+def test_the_example_of_a_long_series_has_its_end(tmp_path):
+    values = np.tile(SERIES, (12, 1))
+    emit_series(tmp_path, values, 0, AHEAD, 1.0, SMALL)
+    text = (tmp_path / "examples" / "demo" / "examples.c").read_text()
+    assert "tt_example_rows = 4000u" in text and text.count("    {") == 4000
+    assert f"{{{number(F(values[-1, 0]))}, " in text.rstrip().splitlines()[-2]
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path, capsys):

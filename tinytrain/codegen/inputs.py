@@ -1,5 +1,6 @@
 """What a device reads: images, recordings of motion or clips of sound, and the C of each kind."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -135,7 +136,7 @@ class Changes:
             return Augmentation(down=change.later, brightness=change.louder, contrast=change.floor)
         return change or Augmentation(contrast=0.0)  # of a clip: none
 
-    def c_noise(self):
+    def c_noise(self) -> Iterator[str]:
         """Lines of the table of all noise."""
         rows = (f"{{{', '.join(map(number, row))}}}" for row in self.noise or [np.zeros(1, np.float32)])
         return table("const float tt_noise[][TT_CHANNELS]", rows)

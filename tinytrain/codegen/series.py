@@ -1,6 +1,7 @@
 """The folder that ``tinytrain forecast --emit`` writes: C that learns on the device how a series goes on."""
 
 import os
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -13,6 +14,7 @@ SERIES = SOURCES.parent / "series"
 SHARED = ("kernels.h", "kernels_math.c", "kernels_packed.c")
 SENTENCE = "Learns on the board itself how a series of numbers goes on."
 LEAST = 40  # rows to fit to
+SHOWN = 4000  # of the example, which lies in flash; more if it is to foretell far
 LEAST_RIDGE = 1e-2  # of sums in float32
 
 
@@ -21,9 +23,9 @@ def emit_series(
 ) -> int:
     """Write a library that foretells all columns of a series `ahead` rows on, and an example that learns it.
 
-    `values` (rows, columns) are the series of the example. Their means and deviations, `ridge` and the
-    washout of `reservoir` are those of the device; `target` is what the example is judged by. Returns the
-    bytes of RAM that the library takes. Raises StorageError.
+    `values` (rows, columns) are the series, whose end is that of the example. Their means and deviations,
+    `ridge` and the washout of `reservoir` are those of the device; `target` is what the example is judged by.
+    Returns the bytes of RAM that the library takes. Raises StorageError.
     """
     axes = values.shape[1]
     size = reservoir.neurons + axes
@@ -38,16 +40,16 @@ def emit_series(
     library |= {name: (SERIES / name).read_text() for name in ("tinytrain.h", "series.c")}
     library |= {"reservoir.c": c_reservoir(reservoir, axes), "plan.h": "\n".join(_plan(settings))}
     paragraph = f"{axes} columns, {ahead} rows ahead. Written by tinytrain forecast --emit."
-    own = {name: (SERIES / name).read_text() for name in ("README.md", "demo.c")}
     files = around(library, SENTENCE, paragraph)
-    files |= {"README.md": own["README.md"], "examples/demo/demo.c": own["demo.c"]}
-    files |= {EXAMPLES: "\n".join(_example(values))}
     del files["examples/demo/examples.h"]
+    for name, place in (("README.md", ""), ("demo.c", "examples/demo/")):
+        files[place + name] = (SERIES / name).read_text()
+    files[EXAMPLES] = "\n".join(_example(values[-max(SHOWN, 8 * ahead) :]))
     write_folder(folder, files)
     return sums + 4 * (2 * size + ahead * axes) + 8
 
 
-def _plan(settings: dict):
+def _plan(settings: dict) -> Iterator[str]:
     yield comment("Sizes, units and settings. Written by tinytrain forecast --emit.")
     yield "#ifndef TT_PLAN_H"
     yield "#define TT_PLAN_H"
@@ -62,7 +64,7 @@ def _braces(values: np.ndarray) -> str:
     return f"{{{', '.join(map(number, values.astype(np.float32)))}}}"
 
 
-def _example(values: np.ndarray):
+def _example(values: np.ndarray) -> Iterator[str]:
     yield comment("The series, in flash. Written by tinytrain forecast --emit.")
     yield '#include "tinytrain.h"'
     yield ""
