@@ -41,7 +41,8 @@ def emit_series(
     library |= {"reservoir.c": c_reservoir(reservoir, axes), "plan.h": "\n".join(_plan(settings))}
     paragraph = f"{axes} columns, {ahead} rows ahead. Written by tinytrain forecast --emit."
     files = around(library, SENTENCE, paragraph)
-    del files["examples/demo/examples.h"]
+    for name in ("cycles.h", "examples.h"):  # of the other example
+        del files[f"examples/demo/{name}"]
     for name, place in (("README.md", ""), ("demo.c", "examples/demo/")):
         files[place + name] = (SERIES / name).read_text()
     files[EXAMPLES] = "\n".join(_example(values[-max(SHOWN, 8 * ahead) :]))
