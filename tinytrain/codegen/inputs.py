@@ -31,8 +31,8 @@ def obstacle(spec: InputSpec) -> str | None:
         return f"it takes inputs of kind {spec.kind}"
     if spec.kind == SOUND:
         settings = LogMel.of(dict(spec.parameters))
-        if settings.power_to_db or settings.mag_exp not in (1, 2):
-            return "it takes spectra in decibels, or of another power than 1 or 2"
+        if settings.mag_exp not in (1, 2):
+            return "it takes spectra of another power than 1 or 2"
     return None
 
 
@@ -48,6 +48,7 @@ def settings_of(spec: InputSpec) -> dict:
         found |= {
             "RATE": s.sampling_rate, "FFT": s.fft_length, "FRAME": s.sequence_length,
             "HOP": s.sequence_stride, "MAGNITUDE": int(s.mag_exp == 1),
+            "DECIBELS": int(s.power_to_db), "TOP": np.float32(s.top_db),
             "MIN_POWER": np.float32(s.min_power), "LOW": np.float32(s.low),
             "CODES_PER_UNIT": np.float32(255 / (s.high - s.low)),
         }  # fmt: skip

@@ -6,7 +6,8 @@ static float re[TT_FFT], im[TT_FFT];
 static int16_t frame[TT_FRAME]; /* the latest samples */
 static uint32_t filled;         /* of them */
 static uint8_t codes[TT_HEIGHT][TT_WIDTH]; /* the latest rows: row r at r % TT_HEIGHT */
-static uint32_t rows;           /* so far; a multiple of TT_HEIGHT is taken off again */
+static float loudest[TT_HEIGHT];           /* the largest value of each of them */
+static uint32_t rows;                      /* so far; a multiple of TT_HEIGHT is taken off again */
 
 static uint8_t limited(float x)
 {
@@ -14,9 +15,16 @@ static uint8_t limited(float x)
     return (uint8_t)(255.0f < x ? 255.0f : x);
 }
 
-/* A row (TT_WIDTH,) of codes of the frame. */
-static void find_row(uint8_t *row)
+static uint8_t code_of(float value)
 {
+    return limited((value - TT_LOW) * TT_CODES_PER_UNIT + 0.5f);
+}
+
+/* A row (TT_WIDTH,) of codes of the frame. Returns the largest value. */
+static float find_row(uint8_t *row)
+{
+    float most = -tt_infinity();
+
     for (uint32_t i = 0; i < TT_FFT; i++) {
         re[i] = i < TT_FRAME ? (float)frame[i] * (1.0f / 32768.0f) * window[i] : 0.0f;
         im[i] = 0.0f;
@@ -30,8 +38,15 @@ static void find_row(uint8_t *row)
         float total = 0.0f;
         for (uint32_t i = 0; i < count_of[b]; i++)
             total += weights[at++] * re[first_of[b] + i];
-        row[b] = limited((tt_log(total + TT_MIN_POWER) - TT_LOW) * TT_CODES_PER_UNIT + 0.5f);
+#if TT_DECIBELS
+        total = 10.0f * (tt_log(total < TT_MIN_POWER ? TT_MIN_POWER : total) * 0.4342944819032518f);
+#else
+        total = tt_log(total + TT_MIN_POWER);
+#endif
+        most = total > most ? total : most;
+        row[b] = code_of(total);
     }
+    return most;
 }
 
 void tt_sound_start(void)
@@ -47,7 +62,7 @@ uint32_t tt_sound_add(const int16_t *samples, uint32_t n)
         frame[filled++] = *samples++;
         if (filled < TT_FRAME)
             continue;
-        find_row(codes[rows % TT_HEIGHT]);
+        loudest[rows % TT_HEIGHT] = find_row(codes[rows % TT_HEIGHT]);
         rows = rows + 1 < 2 * TT_HEIGHT ? rows + 1 : TT_HEIGHT;
         added++;
         filled = TT_FRAME - TT_HOP;
@@ -62,6 +77,13 @@ int tt_sound_row(void *unused, uint32_t row, uint8_t *pixels)
     if (rows < TT_HEIGHT)
         return 1;
     memcpy(pixels, codes[(rows + row) % TT_HEIGHT], TT_WIDTH);
+#if TT_DECIBELS
+    float most = loudest[0];
+    for (uint32_t i = 1; i < TT_HEIGHT; i++)
+        most = loudest[i] > most ? loudest[i] : most;
+    for (uint32_t b = 0, least = code_of(most - TT_TOP); b < TT_WIDTH; b++)
+        pixels[b] = pixels[b] < least ? (uint8_t)least : pixels[b];
+#endif
     return 0;
 }
 
