@@ -226,7 +226,7 @@ def test_recordings_of_motion_are_learnt_with_the_bits_of_python(policy, tmp_pat
 @pytest.mark.parametrize(("precision", "cached"), quick([("int8", False), ("float32", True)]))
 def test_clips_of_sound_are_learnt_with_the_bits_of_python(precision, cached, tmp_path):
     """Spectra that begin sooner or later and are louder or softer, in noise; some are as they were."""
-    network = (int8nets.toy8 if precision == "int8" else toynets.toy)("headed", spec=waves.SPEC)
+    network = (int8nets.toy8 if precision == "int8" else toynets.toy)("headed", spec=waves.SMALL)
     decay = (1.0 if cached else None, 0.5)
     plan = plan_of(network, 3, 4, "lda", 60_000, 0.9, precision=precision, steps=4, decay=decay)
     options = emitted.sanitizers(COMPILERS[-1])

@@ -60,7 +60,7 @@ def toy(name, precision):
         network = motion_network("motion-1")
         return network, plan_of(network, 2, 3, "lda", 60_000, 1.0, policy="last_layer", steps=3)
     made = {"float32": toynets.toy, "int8": int8nets.toy8}[precision]
-    network = made("headed", spec=waves.SPEC if name == "sound" else None)
+    network = made("headed", spec=waves.SMALL if name == "sound" else None)
     return network, plan_of(network, 2, 3, "lda", 60_000, 0.3, precision=precision, steps=3)
 
 

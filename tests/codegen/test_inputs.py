@@ -51,7 +51,7 @@ def made(tmp_path_factory):
 
     def make(kind):
         if kind not in known:
-            spec = replace(waves.SPEC, parameters=asdict(SETTINGS[kind])) if kind in SETTINGS else None
+            spec = replace(waves.SMALL, parameters=asdict(SETTINGS[kind])) if kind in SETTINGS else None
             network = toynets.toy("headed", spec=spec) if spec else motion_network(kind)
             known[kind] = emitted_for(tmp_path_factory.mktemp(kind), network), network
         return known[kind]
@@ -138,14 +138,14 @@ def test_a_board_computes_the_same_bits(kind, board, made):
 
 
 def test_spectra_that_c_does_not_compute_are_refused():
-    spec = replace(waves.SPEC, parameters=asdict(replace(waves.SPECTRA, mag_exp=1.5)))
+    spec = replace(waves.SMALL, parameters=asdict(replace(waves.SPECTRA, mag_exp=1.5)))
     network = toynets.toy("headed", spec=spec)
     with pytest.raises(UsageError, match=r"unsupported.*another power than 1 or 2; take another"):
         device_of(network, plan_of(network, 2, 2, "cosine", 400_000, 0.9))
 
 
 def test_a_network_with_settings_that_make_no_sense_is_refused():
-    spec = replace(waves.SPEC, parameters=asdict(waves.SPECTRA) | {"fft_length": 300})
+    spec = replace(waves.SMALL, parameters=asdict(waves.SPECTRA) | {"fft_length": 300})
     network = toynets.toy("headed", spec=spec)
     with pytest.raises(InputError, match="make sense"):
         device_of(network, plan_of(network, 2, 2, "cosine", 400_000, 0.9))
