@@ -62,7 +62,7 @@ def test_clips_of_any_form_are_recognised_and_what_is_none_is_named(made, tmp_pa
             right.append(guess == name)
     assert np.mean(right) > 0.6
     (tmp_path / "a.wav").write_bytes(wav(clip(0, 9))[:-100])
-    (tmp_path / "b.flac").write_bytes(b"fLaC")
+    (tmp_path / "b.ogg").write_bytes(b"OggS")
     assert tt("predict", made.delta, tmp_path) == 3
     err = capsys.readouterr().err
     assert "is cut off" in err and "ffmpeg" in err

@@ -203,4 +203,4 @@ def test_files_are_checked_by_their_header_and_others_are_told_apart(tmp_path):
     SOUND.check(good)
     with pytest.raises(InputError, match=r"b\.wav' is MP3, which is not read here; save it as WAV"):
         SOUND.check(bad)
-    assert SOUND.owns(good) and not SOUND.owns("a.flac") and "ffmpeg" in SOUND.why_not("a.flac")
+    assert SOUND.owns(good) and not SOUND.owns("a.ogg") and "ffmpeg" in SOUND.why_not("a.ogg")

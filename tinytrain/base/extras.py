@@ -12,6 +12,7 @@ PACKAGES = {
     "web": ("starlette>=0.40", "uvicorn>=0.30", "segno>=1.6", "cryptography>=42"),
     "keys": ("cryptography>=42",),
     "heic": ("pillow-heif>=1.0",),
+    "flac": ("soundfile>=0.12",),
     "data": ("scipy>=1.14",),
     "federated": ("flwr>=1.42,<2",),
     "mqtt": ("paho-mqtt>=2.0",),

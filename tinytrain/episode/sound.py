@@ -1,4 +1,4 @@
-"""Sound as a kind of input: WAV files as log-mel spectra, a row for each step of time."""
+"""Sound as a kind of input: WAV and FLAC files as log-mel spectra, a row for each step of time."""
 
 import os
 import struct
@@ -11,14 +11,14 @@ from tinytrain.episode.augment import USUAL, Ranges
 from tinytrain.episode.decode import named_errors
 from tinytrain.episode.kind import Kind, UnknownEndError, content_of
 from tinytrain.episode.logmel import HTK, LogMel, below_top, codes_of, log_mel, rounded, rows_of
-from tinytrain.episode.wav import MOST_SECONDS, is_open, parsed, resampled, samples_of
+from tinytrain.episode.wav import FLAC, MOST_SECONDS, is_open, parsed, resampled, samples_of
 from tinytrain.network.input_spec import InputSpec
 
 CONVERT = "is a recording of another form; convert it with 'ffmpeg -i FROM TO.wav'"
 # A row of a stream is loud if it is so many decibels above the SOFT quantile of the window; a pause is so
 # many seconds without one; rows AROUND what is loud belong to it. Chosen on wake words in a stream.
 LOUDER, SOFT, PAUSE, AROUND = 10.0, 0.1, 0.12, 3
-OTHERS = (".mp3", ".m4a", ".aac", ".ogg", ".opus", ".flac", ".wma", ".aif", ".aiff", ".amr")
+OTHERS = (".mp3", ".m4a", ".aac", ".ogg", ".opus", ".wma", ".aif", ".aiff", ".amr")
 # How a clip is shown without a network.
 SHOWN = LogMel(16_000, 512, 400, 160, 60.0, 7800.0, 1.0, HTK, False, 0.001, 0.0, 1.0, -7.0, 4.0)
 SHOWN_BINS = 64
@@ -47,7 +47,7 @@ class SoundKind(Kind):
     An item is uint8 (rows, bins, 1), as `LogMel` says; its parameters are those of the `InputSpec`.
     """
 
-    name, noun, plural, suffixes = "sound", "clip", "clips", (".wav", ".wave")
+    name, noun, plural, suffixes = "sound", "clip", "clips", (".wav", ".wave", ".flac")
 
     def decode(self, content: bytes, spec: InputSpec) -> np.ndarray:
         rows, bins, channels = spec.shape
@@ -66,7 +66,10 @@ class SoundKind(Kind):
             parsed(source if isinstance(source, bytes) else content_of(source))
 
     def begins(self, head: bytes) -> bool:
-        return head.startswith(b"RIFF") and head[8:12] == b"WAVE"
+        return head.startswith(FLAC) or head.startswith(b"RIFF") and head[8:12] == b"WAVE"
+
+    def suffix(self, content: bytes) -> str:
+        return ".flac" if content.startswith(FLAC) else super().suffix(content)
 
     def seconds(self, spec: InputSpec) -> float:
         """How much of a clip a network hears."""

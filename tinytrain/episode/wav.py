@@ -1,5 +1,6 @@
-"""WAV files to samples of one channel, and samples of one rate to those of another; with numpy alone."""
+"""WAV and FLAC files to samples of one channel, and samples of one rate to those of another."""
 
+import io
 import struct
 from fractions import Fraction
 from math import ceil
@@ -7,13 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tinytrain.base.errors import InputError
+from tinytrain.base.errors import InputError, one_line
+from tinytrain.base.extras import needed
 
 MOST_SECONDS, MOST_CHANNELS, MOST_CHUNKS = 60, 32, 1000
 RATES = 4_000, 192_000  # samples a second, the least and the most
 INTEGER, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 COMPRESSED = {2: "ADPCM", 6: "A-law", 7: "mu-law", 17: "ADPCM", 49: "GSM", 85: "MP3"}
 OPEN_END = 0x7FFFF000
+FLAC, PIECE = b"fLaC", 2**16  # its first bytes; frames that are decoded at once
 SMALL = 8  # bytes in front of the content of a chunk: its name and its length
 FILTER, STEEP = 16, 8.6  # zeros of the sinc on either side, and beta of Kaiser's window
 PHASES = 640  # of 11,025 samples a second
@@ -35,7 +38,12 @@ def is_open(size: int) -> bool:
 
 
 def parsed(content: bytes) -> Wave:
-    """The parts of a WAV file. Raises InputError, whose message has no subject, for what cannot be read."""
+    """The parts of a WAV file, or what a FLAC file would be as one.
+
+    Raises InputError, whose message has no subject, for what cannot be read.
+    """
+    if content[:4] == FLAC:
+        return _decompressed(content)
     if content[:4] in (b"RF64", b"RIFX", b"BW64"):
         raise _unreadable(f"is {content[:4].decode()}, a form for very long or old recordings")
     if content[:4] != b"RIFF" or content[8:12] != b"WAVE":
@@ -74,14 +82,39 @@ def _wave(header: tuple, content: bytes, at: int, size: int) -> Wave:
         raise _unreadable(f"says {channels} channels of {bits} bits in {frame} bytes, which cannot be")
     if width not in ((1, 2, 3, 4) if form == INTEGER else (4, 8)):
         raise _unreadable(f"has samples of {8 * width} bits, which are not read here")
-    if not RATES[0] <= rate <= RATES[1]:
-        raise _unreadable(f"has {rate} samples a second; {RATES[0]} to {RATES[1]} are read")
     there = len(content) - at
     if size > there and not is_open(size):
         raise InputError(
             "image-unreadable", f"is cut off: {there:,} of {size:,} bytes are there; copy it again"
         )
     count = (there if is_open(size) else size) // frame
+    _check(count, rate)
+    return Wave(form, width, channels, rate, memoryview(content)[at : at + count * frame])
+
+
+def _decompressed(content: bytes) -> Wave:
+    with needed("soundfile", "flac", "a FLAC file"):
+        import soundfile
+    try:
+        with soundfile.SoundFile(io.BytesIO(content)) as file:
+            if file.channels > MOST_CHANNELS:
+                raise _unreadable(f"has {file.channels} channels; at most {MOST_CHANNELS} are read")
+            _check(file.frames, file.samplerate)
+            # Piece by piece, as a small file may become large; each as samples of a WAV file.
+            pieces = [
+                samples_of(Wave(INTEGER, 4, file.channels, file.samplerate, memoryview(frames).cast("B")))
+                for frames in file.blocks(PIECE, dtype="int32", always_2d=True)
+            ]
+    except soundfile.SoundFileError as error:
+        raise _unreadable(f"cannot be decoded ({one_line(error)})") from error
+    samples = memoryview(np.concatenate(pieces)).cast("B")
+    return Wave(FLOAT, 4, 1, file.samplerate, samples)
+
+
+def _check(count: int, rate: int) -> None:
+    """Raises InputError for too few or too many samples, in all or a second."""
+    if not RATES[0] <= rate <= RATES[1]:
+        raise _unreadable(f"has {rate} samples a second; {RATES[0]} to {RATES[1]} are read")
     if not count:
         raise InputError("image-unreadable", "has no samples; record it again")
     if count > MOST_SECONDS * rate:
@@ -89,7 +122,6 @@ def _wave(header: tuple, content: bytes, at: int, size: int) -> Wave:
         raise InputError(
             "image-too-large", f"has {seconds:.0f} seconds; cut it into clips of at most {MOST_SECONDS}"
         )
-    return Wave(form, width, channels, rate, memoryview(content)[at : at + count * frame])
 
 
 def samples_of(wave: Wave) -> np.ndarray:

@@ -28,7 +28,7 @@ PAGE = {
 TYPES = {
     ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".jfif": "image/jpeg", ".png": "image/png",
     ".webp": "image/webp", ".gif": "image/gif", ".avif": "image/avif", ".bmp": "image/bmp",
-    ".wav": "audio/wav", ".wave": "audio/wav",
+    ".wav": "audio/wav", ".wave": "audio/wav", ".flac": "audio/flac",
 }  # fmt: skip
 BYTES = "application/octet-stream"
 REPORT = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
