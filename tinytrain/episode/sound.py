@@ -66,7 +66,7 @@ class SoundKind(Kind):
             parsed(source if isinstance(source, bytes) else content_of(source))
 
     def begins(self, head: bytes) -> bool:
-        return head.startswith(FLAC) or head.startswith(b"RIFF") and head[8:12] == b"WAVE"
+        return head.startswith(FLAC) or (head.startswith(b"RIFF") and head[8:12] == b"WAVE")
 
     def suffix(self, content: bytes) -> str:
         return ".flac" if content.startswith(FLAC) else super().suffix(content)
