@@ -22,6 +22,11 @@ pytest.importorskip("cryptography", reason="keys need the extra [keys]")
 from tinytrain.trust.keys import SIGNATURE, make_key, sign
 
 X, LABELS = embeddings(30)
+SM2 = b"""-----BEGIN PUBLIC KEY-----
+MFkwEwYHKoZIzj0CAQYIKoEcz1UBgi0DQgAErtVZpOTJ1Q2ysyFTkop/zwqZLEHK
+7Pq+jax4hDANdRE3HLLUvs3cSgClviKVhfHZfsZiIPifgUYIKRbDmWn1Kw==
+-----END PUBLIC KEY-----
+"""  # of a curve that the package does not know
 
 
 def write_delta(path, n=30):
@@ -80,6 +85,20 @@ def test_the_command_signs_and_checks(made, tmp_path, capsys):
         assert tt("sign", path, "--key", key) == 3
     assert tt("sign", path, "--check", made / "owner.key") == 3
     assert capsys.readouterr().err.count("\n") == 5 + 4
+
+
+@each("keys", [SM2, SM2.replace(b"MFkw", b"MFkx"), b"none"])
+def test_keys_of_another_kind_are_refused_in_one_line(made, tmp_path, capsys, keys):
+    (tmp_path / "keys.pub").write_bytes((made / "owner.key.pub").read_bytes() * (keys != b"none") + keys)
+    assert tt("sign", made / "owner.delta", "--check", tmp_path / "keys.pub") == 3
+    err = capsys.readouterr().err
+    assert "file-kind: " in err and "holds no public key" in err and err.count("\n") == 1
+
+
+def test_adapt_refuses_a_store_of_signed_deltas_before_it_looks_at_an_image(made, tmp_path, capsys):
+    Store(tmp_path / "state").commit_file(made / "owner.delta", made / "owner.key.pub")
+    assert tt("adapt", tmp_path / "no-images", "--store", tmp_path / "state") == 3
+    assert "takes files alone that are signed" in capsys.readouterr().err
 
 
 @each("changed", ["delta", "signature", "none", "short"])

@@ -85,10 +85,15 @@ class Store:
         `place` is that of the start that `delta` was made from: if the store has another delta or has learnt
         something since, StorageError ``store-changed`` is raised. `to_beat` is as in `Start`.
         """
-        if place is None and self.signed_by is not None:
+        if place is None:
+            self.check_unsigned()
+        return self._slots.commit(encode_delta(delta), place, to_beat).current.generation
+
+    def check_unsigned(self) -> None:
+        """Raise InputError ``file-missing`` if the store takes signed files only."""
+        if self.signed_by is not None:
             text = f"{self.path} takes files alone that are signed with a key of {self.signed_by}"
             raise InputError("file-missing", f"{text}; write the delta to a file, sign it, and apply that")
-        return self._slots.commit(encode_delta(delta), place, to_beat).current.generation
 
     @property
     def signed_by(self) -> str | None:

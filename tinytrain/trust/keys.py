@@ -69,13 +69,7 @@ def sign(path: str | os.PathLike, key: str | os.PathLike) -> str:
 
     Raises InputError for a file that is no such key, and StorageError.
     """
-    ed25519, _, serialization = crypto()
-    try:
-        private = serialization.load_pem_private_key(read_bytes(key, MOST), None)
-    except (ValueError, TypeError) as error:
-        raise _no_key(key, "private") from error
-    if not isinstance(private, ed25519.Ed25519PrivateKey):
-        raise _no_key(key, "private")
+    private = _key(key, "private", read_bytes(key, MOST))
     write_bytes(f"{os.fspath(path)}{SIGNATURE}", private.sign(read_bytes(path, LARGEST)))
     return called(_pem(private.public_key()))
 
@@ -105,21 +99,22 @@ def check_signed(path: str | os.PathLike, data: bytes, keys: str | os.PathLike) 
 
 def public_keys(path: str | os.PathLike) -> dict:
     """The keys of a file by what they are called. Raises InputError for one without any."""
+    return {called(pem): _key(path, "public", pem) for pem in PEM.findall(read_bytes(path, MOST)) or [b""]}
+
+
+def _key(path, which: str, pem: bytes):
+    """The "private" or "public" key of Ed25519. Raises InputError for bytes that are none."""
     ed25519, _, serialization = crypto()
-    found = {}
-    for pem in PEM.findall(read_bytes(path, MOST)):
-        try:
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    try:
+        if which == "private":
+            key = serialization.load_pem_private_key(pem, None)
+        else:
             key = serialization.load_pem_public_key(pem)
-        except ValueError as error:
-            raise _no_key(path, "public") from error
-        if not isinstance(key, ed25519.Ed25519PublicKey):
-            raise _no_key(path, "public")
-        found[called(pem)] = key
-    if not found:
-        raise _no_key(path, "public")
-    return found
-
-
-def _no_key(path, which: str) -> InputError:
-    way = "make one with: tinytrain sign --new-key owner.key"
-    return InputError("file-kind", f"{path} holds no {which} key to sign with (Ed25519, PEM); {way}")
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, ed25519.Ed25519PrivateKey | ed25519.Ed25519PublicKey):
+        way = "make one with: tinytrain sign --new-key owner.key"
+        raise InputError("file-kind", f"{path} holds no {which} key to sign with (Ed25519, PEM); {way}")
+    return key

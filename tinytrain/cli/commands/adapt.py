@@ -99,6 +99,7 @@ def run(arguments) -> None:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.episode.input_facts import file_lines
     from tinytrain.episode.kinds import kind_of
+    from tinytrain.store import Store
 
     going_on.check_arguments(arguments)
     render = _renderer(arguments.report)
@@ -108,6 +109,9 @@ def run(arguments) -> None:
     if arguments.add is not None:
         return going_on.extend(arguments)
     plan, source = episodes.plan_of(arguments), going_on.Source.of(arguments)
+    place = source.place if source else None
+    if arguments.store and place is None:
+        Store(arguments.store).check_unsigned()
     with episodes.naming_tiers(arguments), ProgressLine() as progress:
         if source:
             report, planner = source.adapted(arguments, episodes.budget_of(arguments), progress), None
@@ -115,7 +119,7 @@ def run(arguments) -> None:
             report, planner = _adapted(arguments, plan or episodes.policy_of(arguments), progress)
     result, kept = report.to_json(arguments.words), report.guard.accepted
     words = kind_of(report.network.input.kind).words
-    written = _write(arguments, report, kept, source.place if source else None)
+    written = _write(arguments, report, kept, place)
     if arguments.report:
         write_bytes(arguments.report, render(result, report.thumbnails()).encode())
     if arguments.json:
