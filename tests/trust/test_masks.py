@@ -1,5 +1,6 @@
 """Masks cancel in the sum of all members, byte for byte, also if one drops out; a part alone says nothing."""
 
+import contextlib
 import shutil
 import stat
 
@@ -11,14 +12,16 @@ from headdata import embeddings, fitted
 
 from tinytrain import kernels
 from tinytrain.base.errors import InputError, StorageError, UsageError
+from tinytrain.base.safetensors import decode, encode
 from tinytrain.delta.delta import Delta, Slice
 from tinytrain.delta.file import load_delta, save_delta
 from tinytrain.delta.merge import merge
 from tinytrain.heads.registry import HEADS
 
 pytest.importorskip("cryptography", reason="masks need the extra [keys]")
+from tinytrain.trust import masks
 from tinytrain.trust.keys import make_key, sign
-from tinytrain.trust.masks import PART, Round
+from tinytrain.trust.masks import MEMBER, PART, Round
 
 WAY, SIZE, TEN = 10, 12, [f"member{k}" for k in range(10)]
 X, LABELS = embeddings(300, SIZE, way=WAY)
@@ -214,6 +217,65 @@ def test_a_damaged_file_of_a_round_is_one_line(stick, capsys, ending):
     assert "file-damaged" in err and err.count("\n") == 1 and not (stick / "out").exists()
     path.write_bytes(b"")
     assert tt("mask", *(words if ending == ".key" else ("sum", stick / "stick", "-o", stick / "out"))) == 3
+
+
+@each(
+    "ending, change, facts",
+    [
+        (".key", lambda v: v[:5], {}),
+        (".key", lambda v: v.astype(np.float32), {}),
+        (MEMBER, lambda v: v.view(np.float32), {}),
+        (MEMBER, lambda v: v, {"size": "9" * 5000}),
+        (MEMBER, lambda v: v, {"size": "0"}),
+        (PART, lambda v: v[None], {}),
+        (PART, lambda v: v.view(np.float32), {}),
+    ],
+    ids=lambda row: f"{row[0]} {row[2]} {row[1](np.zeros(40, 'u1')).dtype}",
+)
+def test_a_whole_file_with_something_else_in_it_is_one_line(stick, capsys, ending, change, facts):
+    path = (stick if ending == ".key" else stick / "stick") / f"{TEN[0]}{ending}"
+    tensors, said = decode(path.read_bytes(), "it")
+    said.pop("file_sha256", None)
+    path.write_bytes(encode({"values": change(tensors["values"])}, said | facts))
+    save_delta(stick / "mine", DELTAS[TEN[0]])
+    for name in TEN[:-1]:
+        with contextlib.suppress(InputError):
+            Round(stick / "stick").without([TEN[-1]], key(stick, name))
+    give = "give", stick / "mine", stick / "stick", "--key", path
+    assert tt("mask", *(give if ending == ".key" else ("sum", stick / "stick", "-o", stick / "out"))) == 3
+    err = capsys.readouterr().err
+    assert "tinytrain: file-" in err and err.count("\n") == 1 and not (stick / "out").exists()
+
+
+@each("place, value", [(-2, -(2**60)), (-2, 2**62), (3 * WAY, 2**40), (-4, 2**40), (-5, -(2**63))])
+def test_a_part_of_numbers_that_no_images_have_is_refused(stick, monkeypatch, place, value):
+    """Whoever makes it up may write what no check of its own would let through."""
+    numbers = masks._numbers
+
+    def made_up(*given):
+        found = numbers(*given)
+        found.view(np.int64)[place] = value
+        return found
+
+    monkeypatch.setattr(masks, "_numbers", made_up)
+    Round(stick / "stick").give(DELTAS[TEN[-1]], key(stick, TEN[-1]))
+    with pytest.raises(InputError, match=r"add to no sums|as large as those of so many images"):
+        Round(stick / "stick").total(kernels.load())
+
+
+def test_a_member_that_cannot_be_written_leaves_no_key(tmp_path):
+    (tmp_path / "stick").mkdir()
+    long = tmp_path / f"{'n' * 250}.key"
+    with pytest.raises(StorageError, match=r"write-failed: .*choose a shorter name"):
+        Round(tmp_path / "stick").join(DELTAS[TEN[0]], long)
+    assert not long.exists() and not list((tmp_path / "stick").iterdir())
+
+
+def test_the_sum_replaces_no_file_of_the_round(ten, capsys):
+    part = ten / "stick" / f"{TEN[0]}.part"
+    before = part.read_bytes()
+    assert tt("mask", "sum", ten / "stick", "-o", part) == 2
+    assert "which is needed" in capsys.readouterr().err and part.read_bytes() == before
 
 
 def test_three_devices_merge_by_commands_so_that_only_the_sum_shows(tmp_path, capsys):

@@ -151,8 +151,10 @@ def check_kind(path: Path) -> None:
     """Raise StorageError if `path` is a folder, device or pipe, or links to one: a file would replace it."""
     try:
         mode = path.stat().st_mode
-    except (OSError, ValueError):
-        return  # nothing is there, or writing reports the error
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        raise write_failed(path, error) from error
     if stat.S_ISDIR(mode):
         raise write_failed(path, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
     if not stat.S_ISREG(mode):

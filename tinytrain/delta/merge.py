@@ -202,7 +202,7 @@ def _input(name: str, delta: Delta) -> _Input:
             "unsupported", f"{name} has a background, whose limit sums do not give; merge, then adapt with it"
         )
     moments = head.moments
-    _check_lengths(name, delta, moments)
+    check_lengths(name, moments, len(delta.parts))
     digest = digest_of(moments)
     sources, sums = _sources(delta.report.get("merged"))
     if not sources or sums != digest:  # it is no merged one, or has learnt or forgotten since
@@ -211,13 +211,13 @@ def _input(name: str, delta: Delta) -> _Input:
     return _Input(name, delta, moments, digest, sources)
 
 
-def _check_lengths(name: str, delta: Delta, moments: Moments) -> None:
+def check_lengths(name: str, moments: Moments, networks: int = 1) -> None:
     """Raise InputError unless embeddings of length 1, or of one for each network, may have these sums."""
-    longest = len(delta.parts) ** 0.5 * UNIT * moments.counts
+    longest = networks**0.5 * UNIT * moments.counts
     ratios = np.linalg.norm(moments.sums.astype(float), axis=1) / np.maximum(longest, 1)
-    trace = float(moments.products[diagonal_places(delta.head.embedding_size)].sum())
+    trace = float(moments.products[diagonal_places(moments.sums.shape[1])].sum())
     # Of classes that were forgotten their share of the products goes, which is that of an average class.
-    times = max(ratios.max(), trace / (2 * len(delta.parts) * UNIT * delta.head.total))
+    times = max(ratios.max(), trace / (2 * networks * UNIT * moments.counts.sum()))
     if times > 1 + ROUNDING:
         text = f"{name}: its sums are {times:.2g} times as large as those of so many images can be"
         raise InputError("bad-value", f"{text}; make the delta again, or leave it out")

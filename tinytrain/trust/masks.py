@@ -13,6 +13,7 @@ read a part.
 import hashlib
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -21,10 +22,10 @@ import numpy as np
 
 from tinytrain.base.class_names import wrong_class_names
 from tinytrain.base.errors import InputError, StorageError, one_line
-from tinytrain.base.files import read_bytes, write_bytes
+from tinytrain.base.files import check_writable, read_bytes, write_bytes
 from tinytrain.base.safetensors import decode, encode, parse_json
 from tinytrain.delta.delta import Delta
-from tinytrain.delta.merge import digest_of, head_of, report_of, source_of
+from tinytrain.delta.merge import check_lengths, digest_of, head_of, report_of, source_of
 from tinytrain.heads.moments import MOST as EVER
 from tinytrain.heads.moments import UNIT, Moments
 from tinytrain.heads.registry import HEADS
@@ -97,6 +98,7 @@ class Round:
         facts = {"backbone": delta.backbone, "backbone_name": delta.backbone_name, "head": delta.head.kind}
         facts |= {"size": str(delta.head.embedding_size), "classes": json.dumps(delta.class_names)}
         self._check_alike(_member(private.public_key().public_bytes_raw(), facts, "the delta"), "the delta")
+        check_writable(self.folder / f"{name}{MEMBER}")  # before there is a key that has not joined
         write_secret(
             key, _encoded(".key", private.private_bytes_raw(), sums=digest_of(delta.head.moments), given="")
         )
@@ -165,14 +167,14 @@ class Round:
         counts, rest = numbers[:way], numbers[way : -len(FACTS)]
         images, warmth, unknown = numbers[-len(FACTS) :].tolist()
         moments = Moments(counts, rest[: way * member.size].reshape(way, -1), rest[way * member.size :])
-        if (
-            counts.min() < 1
-            or not counts.sum() >= images > 0
-            or max(counts.max(), abs(rest).max() / UNIT) > EVER
-        ):
+        # Of int64 the lowest number is its own absolute value.
+        largest = max(counts.max(), abs(rest.astype(float)).max() / UNIT)
+        counted = counts.min() >= 1 and counts.sum() >= images > 0 and largest <= EVER
+        if not counted or not (unknown or 0 < warmth / UNIT / images < EVER):
             raise InputError(
                 "file-damaged", f"the parts in {self.folder} add to no sums; begin another round"
             )
+        check_lengths(f"the sum of {self.folder}", moments)
         warmth = None if unknown else warmth / UNIT / images
         sources = [{"sums": digest_of(moments), "images": images, "warmth": warmth}]
         name = min(member.backbone_name for member in self.members.values())
@@ -210,7 +212,7 @@ class Round:
         """Name and key of a member of this round, and the digests of what it masks and has given it for."""
         _, x25519, _ = crypto()
         tensors, facts = _decoded(".key", read_bytes(key, MOST), str(key))
-        private = x25519.X25519PrivateKey.from_private_bytes(tensors[:32].tobytes())
+        private = x25519.X25519PrivateKey.from_private_bytes(tensors.tobytes())
         public = private.public_key().public_bytes_raw()
         for name, member in self.members.items():
             if member.key == public:
@@ -266,8 +268,8 @@ def _numbers(delta: Delta, classes: Sequence[str]) -> np.ndarray:
 
 def _member(key: bytes, facts: dict, source: str) -> _Member:
     classes = parse_json(facts["classes"], f"{source}: classes")
-    fit = isinstance(classes, list) and not wrong_class_names(classes) and len(key) == 32
-    if not fit or facts["head"] not in HEADS or not facts["size"].isdecimal():
+    fit = isinstance(classes, list) and not wrong_class_names(classes) and facts["head"] in HEADS
+    if not fit or not re.fullmatch("[1-9][0-9]{0,4}", facts["size"]):
         raise InputError("file-damaged", f"{source}: no key with classes and a head; join again")
     rest = facts["backbone"], one_line(facts["backbone_name"], 100), facts["head"], int(facts["size"])
     return _Member(key, *rest, tuple(classes))
@@ -288,7 +290,8 @@ def _encoded(ending: str, data: bytes, **facts: str) -> bytes:
 def _decoded(ending: str, data: bytes, source: str) -> tuple[np.ndarray, dict[str, str]]:
     """The bytes (n,) of a file, and its facts. Raises InputError."""
     tensors, facts = decode(data, source)
-    values = tensors.get("values")
-    if facts.pop("kind", None) != KINDS[ending] or facts.keys() != FIELDS[ending] or values is None:
+    values = tensors.get("values", np.zeros(0))
+    row = values.dtype == np.uint8 and values.ndim == 1 and (len(values) == 32 or ending in (PART, WITHOUT))
+    if facts.pop("kind", None) != KINDS[ending] or facts.keys() != FIELDS[ending] or not row:
         raise InputError("file-kind", f"{source} is no file of a round that ends in {ending}; make it again")
     return values, facts

@@ -74,10 +74,10 @@ def run(arguments) -> None:
 def _sum(arguments) -> None:
     from tinytrain import kernels
     from tinytrain.delta.file import save_delta
-    from tinytrain.trust.masks import Round
+    from tinytrain.trust.masks import KINDS, Round
 
-    check_outputs(arguments.out)
     here = Round(arguments.folder, arguments.signed_by)
+    check_outputs(arguments.out, needed=[path for path in here.folder.iterdir() if path.suffix in KINDS])
     delta = here.total(kernels.load())
     save_delta(arguments.out, delta)
     images = round(delta.head.total / delta.views)
