@@ -177,7 +177,12 @@ def find_board(name: str) -> Board:
     if not name.endswith(SUFFIXES):
         return find("board", name, load_boards())
     title, row = own_row(name)
-    return parsed(_own_board, row, f"{name}: {one_line(title, 60)}", "bad-value")
+    return own_board(row, f"{name}: {one_line(title, 60)}")
+
+
+def own_board(row, source: str) -> Board:
+    """As `parse_board`, from a row that may be `like` a known one."""
+    return parsed(_own_board, row, source, "bad-value")
 
 
 def _own_board(row, where: str) -> Board:

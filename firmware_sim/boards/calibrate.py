@@ -5,9 +5,9 @@ import re
 import yaml
 
 from tinytrain.base.errors import InputError
-from tinytrain.firmware_sim.boards.board import SUFFIXES, find_board, own_row
+from tinytrain.firmware_sim.boards.board import SUFFIXES, find_board, own_board, own_row
 
-LINE = r"cycles: (\d{1,10}) for (\d{1,10}) MACs in (float32|int8), by (\w+)"
+LINE = r"cycles: ([0-9]{1,10}) for ([0-9]{1,10}) MACs in (float32|int8), by ([A-Za-z0-9_]+)"
 
 
 def measured(text: str) -> tuple[str, float, str]:
@@ -40,6 +40,6 @@ def calibrated(name: str, precision: str, rate: float, source: str) -> str:
     find_board(name)  # refuses what is none
     title, row = own_row(name) if name.endswith(SUFFIXES) else (name, {"like": name})
     figures = {**row.get("measured", {}), precision: {"value": rate, "source": source}}
-    return yaml.safe_dump(
-        {title: {**row, "measured": figures}}, sort_keys=False, allow_unicode=True, width=200
-    )
+    row = {**row, "measured": figures}
+    own_board(row, source)  # refuses a rate that no board has
+    return yaml.safe_dump({title: row}, sort_keys=False, allow_unicode=True, width=200)

@@ -196,10 +196,15 @@ CALIBRATE = ("--board", "stm32h743", "--out", "mine.yaml", "--calibrate")
         ([*CALIBRATE, f"{LINE}, emulated"], 3, "an emulator"),
         ([*CALIBRATE, "cycles: none, no counter is known"], 3, "counted no cycles"),
         ([*CALIBRATE, LINE.replace("135789000", "0")], 3, "0 cycles"),
+        ([*CALIBRATE, LINE.replace("135789000", "1")], 3, "22453504.0; allowed: a number from 1e-06 to 1000"),
+        ([*CALIBRATE, LINE.replace("22453504 M", "1 M")], 3, "allowed: a number from 1e-06 to 1000"),
+        ([*CALIBRATE, LINE + "x" * 200], 3, "allowed: a text"),
+        ([*CALIBRATE, "-"], 3, "no line 'cycles: N for N MACs"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(capsys, arguments, code, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", None)  # closed, as by <&-
     assert cli.main(["simulate", *arguments]) == code
     out, err = capsys.readouterr()
     assert out == "" and said in err and err.count("\n") == 1 and not any(tmp_path.iterdir())
@@ -211,8 +216,8 @@ def test_a_line_of_the_demo_becomes_a_board_that_is_calibrated(capsys, tmp_path,
     assert cli.main(["simulate", "--board", "stm32h743", "--calibrate", LINE, "--out", mine, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["macs_per_cycle"] == pytest.approx(22453504 / 135789000)
-    said = "adapted\r\nlearnt: 0badc0de\r\ncycles: 400 for 100 MACs in int8, by mcycle\r\n10 of 10 right\r\n"
-    monkeypatch.setattr("sys.stdin", io.StringIO(said))
+    said = b"\xff\xfeadapted\r\ncycles: 400 for 100 MACs in int8, by mcycle\r\n10 of 10 right\r\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said), "utf-8"))
     assert cli.main(["simulate", "--board", mine, "--calibrate", "-", "--out", mine]) == 0
     found = find_board(mine)
     assert found.speed.measured == {

@@ -21,7 +21,7 @@ EXAMPLES = """\
 """
 DOES_NOT_FIT = 7
 LIST = "list"
-MOST_TEXT = 1_000_000  # characters that are read of what a board said
+MOST_TEXT = 1_000_000  # bytes that are read of what a board said
 
 
 def add_arguments(parser) -> None:
@@ -98,7 +98,9 @@ def _calibrate(arguments) -> None:
     if not out.endswith(SUFFIXES):
         raise UsageError("usage", f"{out!r} must end in .yaml")
     check_outputs(out)
-    precision, rate, source = measured(sys.stdin.read(MOST_TEXT) if text == "-" else text)
+    if text == "-":  # a serial line brings bytes of any kind
+        text = sys.stdin.buffer.read(MOST_TEXT).decode(errors="replace") if sys.stdin else ""
+    precision, rate, source = measured(text)
     write_bytes(out, calibrated(arguments.board, precision, rate, source).encode())
     facts = {"out": out, "precision": precision, "macs_per_cycle": rate}
     said = f"{out}: {rate:.3g} MACs per cycle in {precision}; next: tinytrain simulate --board {out}"
