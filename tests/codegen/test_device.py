@@ -15,9 +15,10 @@ from tinytrain.base.errors import UsageError
 from tinytrain.codegen.delta import c_delta_table
 from tinytrain.codegen.device import device_of, for_one_core
 from tinytrain.codegen.text import comment, number
-from tinytrain.plan.budget import TaskShape
+from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.plan import Plan
 from tinytrain.plan.scores import Scores
+from tinytrain.planner.planner import Planner
 from tinytrain.program.compile import compile_training
 from tinytrain.program.memory_planner import check
 from tinytrain.program.trained_arrays import slots
@@ -100,6 +101,13 @@ def test_one_gradient_is_computed_of_every_trained_array_and_none_of_others(tmp_
 def test_what_has_no_form_in_c_is_refused_with_a_remedy(changed, what):
     with pytest.raises(UsageError, match=f"unsupported.*{what}"):
         device_of(NETWORK, changed(plan()))
+
+
+def test_lite_residual_modules_have_no_form_in_c():
+    network, task = toynets.toy("blocks"), TaskShape(4, 2)
+    made = Planner(network, task, "adapterdrop_50", Budget(10**6, 1.0)).plan(None)
+    with pytest.raises(UsageError, match=r"unsupported.*lite residual modules; take policy tinytrain"):
+        device_of(network, for_one_core(made, network))
 
 
 def test_a_network_without_kernels_in_c_is_refused():

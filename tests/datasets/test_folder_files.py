@@ -181,7 +181,7 @@ def test_a_file_is_no_folder(tmp_path):
 
 def test_one_class_alone_says_what_to_add(tmp_path):
     images(tmp_path / "apple")
-    with pytest.raises(InputError, match="add images of another class") as caught:
+    with pytest.raises(InputError, match="add another class") as caught:
         folder_episode(tmp_path)
     assert caught.value.code == "too-few-classes"
 

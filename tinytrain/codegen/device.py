@@ -17,7 +17,7 @@ from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import macs_of
 from tinytrain.plan.plan import Cost, Plan
-from tinytrain.plan.recipe import Recipe, Resources
+from tinytrain.plan.recipe import Recipe, Resources, trained_modules
 from tinytrain.program.backend import Backend
 from tinytrain.program.backends.registry import FLOAT32, INT8, find_backend
 from tinytrain.program.calls import Buffer, Role
@@ -157,7 +157,7 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
         (recipe.options.resample_channels, "it draws channels again", other),
         (some_inputs, "it trains some input channels in float32", "give --precision int8"),
         (filters, "it trains weights of depthwise layers in float32", "give --precision int8"),
-        (bool(network.modules), "it trains lite residual modules", other),
+        (bool(trained_modules(network, recipe.updates)), "it trains lite residual modules", other),
         (cut == 0 and not values, "it trains from the first layer on", "give a smaller --macs"),
         (recipe.head not in HEADS, f"its head is {recipe.head}", f"give --head {' or '.join(HEADS)}"),
     ):

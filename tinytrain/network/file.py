@@ -63,7 +63,7 @@ def encode_network(network: Network) -> bytes:
         raise InputError(
             "unsupported",
             f"{network.name} has {len(network.modules)} lite residual modules, which no layer of a plain "
-            "network can stand for; keep backbone and delta, or adapt by another policy than tinytl or lora",
+            "network can stand for; keep backbone and delta, or adapt with --policy tinytrain",
         )
     tensors = {}
     for layer, weight, scale, bias in zip(

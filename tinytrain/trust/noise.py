@@ -32,12 +32,14 @@ CDF = NormalDist().cdf
 
 def check_sums_alone(delta: Delta) -> None:
     """Raise UsageError if anything would show images but the sums of one network's embeddings."""
-    if not isinstance(delta.head, ScatterHead) or delta.is_trained or delta.members:
-        raise UsageError(
-            "unsupported",
-            f"the head {delta.head.kind} has no sums, or there are several networks or trained layers, which"
-            " show images and stay as they are; adapt one with --no-train and --head lda, slda or ridge",
-        )
+    for met, what in (
+        (not isinstance(delta.head, ScatterHead), f"the head {delta.head.kind} has no sums"),
+        (delta.is_trained, "there are trained layers, which show images and stay as they are"),
+        (delta.members, f"there are {len(delta.members)} networks, and sums are those of one"),
+    ):
+        if met:
+            remedy = "adapt one network with --no-train and --head lda, slda or ridge"
+            raise UsageError("unsupported", f"{what}; {remedy}")
     if delta.precision != "float32":
         text = f"this is for deltas in float32, and that is one in {delta.precision}; adapt in float32"
         raise UsageError("unsupported", text)
