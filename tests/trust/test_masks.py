@@ -87,6 +87,14 @@ def test_one_of_ten_that_drops_out_is_let_go_and_the_others_add_exactly(stick):
     assert same_head(Round(stick / "stick").total(kernels.load()), TEN[:-1])
 
 
+def test_names_of_others_are_quoted_in_the_command_that_lets_them_go(tmp_path):
+    for name in ("a", "b c", "d;e"):
+        Round(tmp_path).join(DELTAS[TEN[0]], tmp_path / f"{name}.key")
+    Round(tmp_path).give(DELTAS[TEN[0]], tmp_path / "a.key")
+    with pytest.raises(InputError, match=r"of a run: tinytrain mask without \S+ 'b c' 'd;e' --key KEY"):
+        Round(tmp_path).total(kernels.load())
+
+
 def test_a_part_has_nothing_in_common_with_what_it_masks(stick):
     here = Round(stick / "stick")
     part = np.frombuffer(here._read(TEN[0], PART)[0].tobytes(), np.uint64)

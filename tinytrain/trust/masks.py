@@ -24,6 +24,7 @@ from tinytrain.base.class_names import wrong_class_names
 from tinytrain.base.errors import InputError, StorageError, one_line
 from tinytrain.base.files import check_writable, read_bytes, write_bytes
 from tinytrain.base.safetensors import decode, encode, parse_json
+from tinytrain.base.shell import quoted
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.merge import check_lengths, digest_of, head_of, report_of, source_of
 from tinytrain.heads.moments import MOST as EVER
@@ -146,11 +147,11 @@ class Round:
         let_go = [n for n in self.given if n in self.let_go and self.let_go[n][1]["dropped"] == dropped]
         if dropped and len(let_go) < len(self.given):
             left = ", ".join(sorted(set(self.given) - set(let_go)))
-            names = " ".join(dropped)
+            words = " ".join(map(quoted, (str(self.folder), *dropped)))  # names are those of others
             raise InputError(
                 "too-few-images",
-                f"{len(dropped)} of {len(self.members)} members have given no part: {names}; wait, or let"
-                f" each of {left} run: tinytrain mask without {self.folder} {names} --key KEY",
+                f"{len(dropped)} of {len(self.members)} members have given no part: {', '.join(dropped)};"
+                f" wait, or let each of {left} run: tinytrain mask without {words} --key KEY",
             )
         self._check_enough(len(self.given))
         total = sum(self._values(name, PART) for name in self.given)

@@ -89,6 +89,7 @@ def run(arguments) -> int | None:
 
 def _calibrate(arguments) -> None:
     from tinytrain.base.files import write_bytes
+    from tinytrain.base.shell import quoted
     from tinytrain.firmware_sim.boards.board import SUFFIXES
     from tinytrain.firmware_sim.boards.calibrate import calibrated, measured
 
@@ -103,7 +104,7 @@ def _calibrate(arguments) -> None:
     precision, rate, source = measured(text)
     write_bytes(out, calibrated(arguments.board, precision, rate, source).encode())
     facts = {"out": out, "precision": precision, "macs_per_cycle": rate}
-    said = f"{out}: {rate:.3g} MACs per cycle in {precision}; next: tinytrain simulate --board {out}"
+    said = f"{out}: {rate:.3g} MACs per cycle in {precision}; next: tinytrain simulate --board {quoted(out)}"
     print_result(facts, said, arguments.json)
 
 
