@@ -103,9 +103,10 @@ def test_what_has_no_form_in_c_is_refused_with_a_remedy(changed, what):
         device_of(NETWORK, changed(plan()))
 
 
-def test_lite_residual_modules_have_no_form_in_c():
+@each("policy", ["adapterdrop_50", "lora"])
+def test_lite_residual_modules_have_no_form_in_c(policy):
     network, task = toynets.toy("blocks"), TaskShape(4, 2)
-    made = Planner(network, task, "adapterdrop_50", Budget(10**6, 1.0)).plan(None)
+    made = Planner(network, task, policy, Budget(10**6, 1.0)).plan(None)
     with pytest.raises(UsageError, match=r"unsupported.*lite residual modules; take policy tinytrain"):
         device_of(network, for_one_core(made, network))
 

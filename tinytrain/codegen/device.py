@@ -138,7 +138,8 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
     recipe, r, task, layers = plan.recipe, plan.resources, plan.task, network.all_layers
     other = "take policy tinytrain"
     weights = [layers[u.layer] for u in recipe.updates if u.channels]
-    cut = network.block_start(recipe.updates[0].layer) if recipe.updates else 0
+    modules = trained_modules(network, recipe.updates)
+    cut = network.block_start(recipe.updates[0].layer) if recipe.updates and not modules else 0
     backend = find_backend(recipe.precision)
     unread, values = obstacle_of_input(network.input), network.input.dtype == "float32"
     obstacle, in_codes = backend.obstacle(network, recipe), backend.in_codes
@@ -157,7 +158,7 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
         (recipe.options.resample_channels, "it draws channels again", other),
         (some_inputs, "it trains some input channels in float32", "give --precision int8"),
         (filters, "it trains weights of depthwise layers in float32", "give --precision int8"),
-        (bool(trained_modules(network, recipe.updates)), "it trains lite residual modules", other),
+        (bool(modules), "it trains lite residual modules", other),
         (cut == 0 and not values, "it trains from the first layer on", "give a smaller --macs"),
         (recipe.head not in HEADS, f"its head is {recipe.head}", f"give --head {' or '.join(HEADS)}"),
     ):
