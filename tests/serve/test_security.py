@@ -9,8 +9,9 @@ import time
 import pytest
 from serving import Browser, serving
 
+from tinytrain.base.sockets import is_loopback
 from tinytrain.serve import hub, run, security
-from tinytrain.serve.run import is_loopback, link
+from tinytrain.serve.run import link
 from tinytrain.serve.security import Door, RefusedError
 
 TOKEN = "t0ken-that-nobody-guesses"

@@ -13,12 +13,13 @@ import time
 
 import pytest
 
+from tinytrain.base.sockets import bound
 from tinytrain.serve.project import Project
 from tinytrain.serve.security import Door
 from tinytrain.serve.settings import Settings
 
 try:
-    from tinytrain.serve.run import bound, server
+    from tinytrain.serve.run import server
     from tinytrain.serve.service import Service
 except ImportError as error:
     if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "anyio", "h11"):

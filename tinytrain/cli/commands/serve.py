@@ -4,6 +4,7 @@ import sys
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.extras import install
+from tinytrain.base.sockets import bound, is_loopback
 from tinytrain.base.units import parse_bytes
 from tinytrain.cli.commands.common import (
     SEVERAL,
@@ -90,9 +91,9 @@ def run(arguments) -> int:
 
     settings = Settings(arguments.backbone, arguments.budget, arguments.threads)
     source_at(arguments.camera)
-    with running.bound(arguments.host, arguments.port) as listening:
+    with bound(arguments.host, arguments.port) as listening:
         port, names = listening.getsockname()[1], names_of_this_machine()
-        token = None if running.is_loopback(arguments.host) else token_in(arguments.token_file)
+        token = None if is_loopback(arguments.host) else token_in(arguments.token_file)
         door = Door(port, token, names, arguments.https)
         addresses = ("127.0.0.1", running.own_address())
         pair = certificate(addresses, names) if arguments.https else None
