@@ -32,6 +32,9 @@ START = r"(?<![\w./-])"
 NAMED = re.compile(rf"{START}(?:[a-z_]+/)*test_\w+\.py|{START}(?:tests|tinytrain|meta|docs|\.ci)/[\w/.-]*\w")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 GENERATED = ("commands.md", "python-reference.md")  # pages that are made when the site is built
+ON_SITE = re.compile(
+    r"(?:\.\./)*(?:docs/|(?!README\.md#)(?:[A-Z]+|tests/README|results/\w+/README)\.md)|[\w-]+\.md|images/|#"
+)
 COPIED = ("results.md", "changelog.md", "contributing.md", "tests.md")  # documents that lie beside docs/
 
 
@@ -96,6 +99,12 @@ def lost_links(path: Path) -> list[str]:
 @each("path", DOCUMENTS, ids=name_of)
 def test_every_link_leads_somewhere(path):
     assert not lost_links(path)
+
+
+@each("path", [path for path in DOCUMENTS if path != ROOT / "README.md"], ids=name_of)
+def test_every_link_leads_to_a_page_of_the_site_too(path):
+    links = LINK.findall(path.read_text())
+    assert not [link for link in links if "://" not in link and not ON_SITE.match(link)]
 
 
 def test_a_lost_link_is_found(tmp_path):
