@@ -8,18 +8,7 @@ from pathlib import Path
 
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.registry import find
-from tinytrain.base.schema import (
-    WrongError,
-    choice,
-    count,
-    flag,
-    flat,
-    named,
-    number,
-    parsed,
-    table,
-    text,
-)
+from tinytrain.base.schema import WrongError, choice, count, flag, flat, named, number, parsed, table, text
 from tinytrain.base.yaml_file import read_yaml
 
 FILE = Path(__file__).with_name("boards.yaml")

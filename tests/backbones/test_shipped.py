@@ -41,11 +41,7 @@ def shipped():
 def test_the_file_is_small_and_int8_and_matches_the_table(shipped):
     assert SHIPPED.path.stat().st_size <= 1_000_000
     assert {w.dtype for w in shipped.weights} == {np.dtype(np.int8)}
-    assert (shipped.name, shipped.macs, shipped.input.size) == (
-        SHIPPED.name,
-        SHIPPED.macs,
-        SHIPPED.size,
-    )
+    assert (shipped.name, shipped.macs, shipped.input.size) == (SHIPPED.name, SHIPPED.macs, SHIPPED.size)
 
 
 # Deltas that were published are bound to these: what a network is called by never changes.

@@ -29,10 +29,7 @@ from waves import HEARD, write_clips, write_encoder
 
 from tinytrain.episode.wav import parsed, samples_of
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")]
 HELD = 4_500  # milliseconds, for at least 20 pictures
 
 

@@ -88,10 +88,10 @@ def test_what_is_none_of_them_is_refused_in_their_words(taught):
     assert (status, facts["code"]) == (503, "camera-failed") and taught.kind.plural in facts["text"]
 
 
-def test_what_is_learnt_can_be_taken_away_and_what_cannot_says_why(taught):
-    assert taught.get("/api/take/delta") and taught.get("/api/take/images")
-    status, facts, _ = taught.ask("GET", "/api/take/c")
-    assert status == 400 and taught.kind.name in facts["text"], facts
+def test_what_is_learnt_can_be_taken_away_also_as_c(taught):
+    assert taught.get("/api/take/delta")
+    for what in ("images", "c"):
+        assert taught.get(f"/api/take/{what}").startswith(b"PK")
 
 
 def test_the_page_is_told_how_long_a_clip_is(taught):
@@ -122,6 +122,18 @@ def test_an_array_that_came_without_a_name_gets_the_one_that_commands_read(tmp_p
     project.add("ant", held.getvalue())
     (image,) = project.classes()["ant"]
     assert image.path.suffix == ".npy" and np.load(image.path).shape == (64, 3)
+
+
+def test_remarks_beside_other_files_are_none_of_them_and_texts_alone_are_what_a_project_has(tmp_path):
+    write_clips(tmp_path / "p" / "images", range(1), CLASSES)
+    for name in CLASSES:
+        (tmp_path / "p" / "images" / name / "remark.txt").write_text("the newest file of its class")
+    project = Project(tmp_path / "p")
+    assert project.kind.name == "sound" and [len(of) for of in project.classes().values()] == [1, 1, 1]
+    for clip_file in (tmp_path / "p").rglob("*.wav"):
+        clip_file.unlink()
+    assert project.kind.name == "text" and [len(of) for of in project.classes().values()] == [1, 1, 1]
+    assert project.add("bee", b"one more")["kept"]
 
 
 @each("name", ["image", *FILES])

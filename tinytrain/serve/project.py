@@ -39,11 +39,12 @@ ONE_STEP = 3.0  # seconds: images of a class that come so closely one after anot
 
 @dataclass(frozen=True)
 class Image:
-    """An image of class `label`: its path, and the `id` that says nothing of it."""
+    """An image of class `label`, or a file of another kind: its path; the `id` says nothing of it."""
 
     id: str
     label: str
     path: Path
+    kind: Kind
 
 
 @dataclass
@@ -82,8 +83,8 @@ class Project:
     @property
     def known_kind(self) -> Kind | None:
         """That of its first file, or without any the one that is expected; None: the next file decides."""
-        first = next((image for images in self.classes().values() for image in images), None)
-        return kind_of_file(first.path) if first else self._expected
+        kinds = (image.kind for images in self.classes().values() for image in images)
+        return next(kinds, self._expected)
 
     @property
     def kind(self) -> Kind:
@@ -99,10 +100,13 @@ class Project:
         return self.kind.words(self._steps[-1].text) if self._steps else None
 
     def classes(self) -> dict[str, list[Image]]:
-        """Images by class, the newest first."""
+        """Images by class, the newest first. What is `aside` gives way to files of other kinds."""
         with self._lock:
             folders = sorted((p for p in self._folders() if p.is_dir()), key=class_name)
-            return {class_name(folder): self._images_of(folder) for folder in folders}
+            found = {class_name(folder): self._images_of(folder) for folder in folders}
+        if {image.kind.aside for images in found.values() for image in images} != {True, False}:
+            return found
+        return {name: [image for image in images if not image.kind.aside] for name, images in found.items()}
 
     def images_stamp(self) -> tuple:
         """Another value if images were changed since, by whomever; take it before they are listed."""
@@ -241,8 +245,8 @@ class Project:
                 files = [(e.stat().st_mtime_ns, e.name) for e in os.scandir(folder) if e.is_file()]
                 paths = [folder / name for _, name in sorted(files, reverse=True) if name[0] != "."]
                 held = {image.path: image for image in known}  # for a kind, some files are looked into
-                new = (p for p in paths if p not in held and kind_of_file(p))
-                held |= {p: Image(id_of(p), class_name(folder), p) for p in new}
+                new = ((p, kind_of_file(p)) for p in paths if p not in held)
+                held |= {p: Image(id_of(p), class_name(folder), p, kind) for p, kind in new if kind}
                 known = [held[p] for p in paths if p in held]
                 self._listed[folder] = now, known
         return known

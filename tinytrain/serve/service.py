@@ -99,7 +99,7 @@ class Service:
     def _input(self) -> dict:
         """What the project has, which files a page offers for it, and how long a clip is, in seconds."""
         known, kind = self.project.known_kind, self.project.kind
-        kinds = [known] if known else KINDS.values()
+        kinds = [known] if known else [one for one in KINDS.values() if not one.aside]
         files = [",".join(["image/*"] if one is IMAGES else one.suffixes) for one in kinds]
         clip = self.settings.clip_seconds() if kind is KINDS["sound"] else None
         return {"kind": kind.name, "accept": ",".join(files), "clip": clip}
