@@ -113,10 +113,8 @@ def _resonant(x: np.ndarray, which: np.ndarray, formants, widths, floor: float, 
     window = np.sqrt(0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW))
     frames = np.lib.stride_tricks.sliding_window_view(padded, WINDOW)[::HOP]
     octave = np.log2(np.maximum(np.fft.rfftfreq(WINDOW, 1 / RATE), 60))
-    table = floor + np.exp(-(((octave - np.log2(formants)[..., None]) / widths[:, None] / 2) ** 2)).sum(
-        axis=1
-    )
-    table = table * 2 ** (-tilt * (octave - 10))
+    away = (octave - np.log2(formants)[..., None]) / widths[:, None] / 2
+    table = (floor + np.exp(-(away**2)).sum(axis=1)) * 2 ** (-tilt * (octave - 10))
     at = np.clip(np.arange(len(frames)) * HOP - WINDOW // 2, 0, len(x) - 1)
     gains = np.log(table)[which[at]]
     kernel = np.hanning(7) / np.hanning(7).sum()

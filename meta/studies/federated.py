@@ -81,14 +81,10 @@ def dealt(split: str, labels: np.ndarray, clients: int, rng: np.random.Generator
         owners = np.arange(way) if kind == "single" else np.arange(way) % min(clients, way // 2)
         found = [np.flatnonzero(owners[labels] == k) for k in range(owners.max() + 1)]
     elif kind == "dirichlet":
-        shares = rng.dirichlet([float(alpha)] * clients, way).cumsum(axis=1)
-        found = [[] for _ in range(clients)]
-        for k in range(way):
-            mine = order[labels[order] == k]
-            for owner, part in zip(
-                found, np.split(mine, np.rint(shares[k, :-1] * len(mine)).astype(int)), strict=True
-            ):
-                owner.extend(part)
+        shares = rng.dirichlet([float(alpha)] * clients, way).cumsum(axis=1)[:, :-1]
+        of_class = [order[labels[order] == k] for k in range(way)]
+        parts = [np.split(x, np.rint(s * len(x)).astype(int)) for x, s in zip(of_class, shares, strict=True)]
+        found = [np.concatenate(mine) for mine in zip(*parts, strict=True)]
     else:
         weights = 2.0 ** np.arange(clients) if kind == "quantity" else np.ones(clients)
         ends = np.rint(np.cumsum(weights / weights.sum())[:-1] * len(labels)).astype(int)

@@ -30,6 +30,8 @@ from tinytrain.meta.studies.study import decoded_episode, number, option, parser
 from tinytrain.pipeline.networks import embed
 from tinytrain.runtime.device import Device
 
+HEADER = "clients,seconds of the engine,of merging,bytes of an answer,first alone,merged,joint"
+
 
 class Shards:
     """Embeddings of the support of an episode, dealt out: each client has one image of two classes."""
@@ -108,34 +110,22 @@ def run(arguments: list[str]) -> None:
     times.append(time.monotonic())
     joint = shards.delta(range(2 * args.clients))
     order = [merged.class_names.index(name) for name in joint.class_names]
-    pairs = zip(
-        vars(merged.head.moments).values(),
-        vars(joint.head.moments.at(order, len(order))).values(),
-        strict=True,
-    )
-    alike = all(np.array_equal(a, b) for a, b in pairs)
+    theirs, ours = vars(merged.head.moments), vars(joint.head.moments.at(order, len(order)))
+    alike = all(np.array_equal(theirs[name], value) for name, value in ours.items())
     query = embed(network, drawn.query, Device())
     right = [percent(_right(delta, query, drawn)) for delta in (deltas[0], merged, joint)]
     seconds = [f"{b - a:.1f}" for a, b in pairwise(times)]
     sent = sum(len(encode_head(delta)) for delta in deltas)
-    header = (
-        "clients",
-        "seconds of the engine",
-        "of merging",
-        "bytes of an answer",
-        "first alone",
-        "merged",
-        "joint",
-    )
     row = (str(args.clients), *seconds, f"{sent / args.clients:,.0f}", *right)
-    print("\n".join(table(header, [row])), f"\n\nThe sums are those of all images, bit for bit: {alike}.")
+    print(
+        "\n".join(table(HEADER.split(","), [row])),
+        f"\n\nThe sums are those of all images, bit for bit: {alike}.",
+    )
 
 
-def _right(delta: Delta, query: np.ndarray, drawn) -> list[bool]:
-    found = delta.head.logits(query).argmax(axis=1)
-    return [
-        delta.class_names[k] == drawn.class_names[y] for k, y in zip(found, drawn.query.labels, strict=True)
-    ]
+def _right(delta: Delta, query: np.ndarray, drawn) -> np.ndarray:
+    found, names = delta.head.logits(query).argmax(axis=1), np.array(drawn.class_names)
+    return np.array(delta.class_names)[found] == names[drawn.query.labels]
 
 
 if __name__ == "__main__":

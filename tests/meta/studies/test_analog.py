@@ -11,6 +11,7 @@ from tinytrain.program.backends.registry import BACKENDS, find_backend
 HALF = 12.5  # microsiemens of 25
 # Seconds, mean and deviation of 200,000 devices at HALF, by the PCM model of aihwkit 1.1.0.
 MOMENTS = [(1, 12.467, 1.194), (3600, 9.697, 1.057), (86_400, 8.311, 1.028), (31_536_000, 6.254, 0.994)]
+SMALL = "--packs signs --way 3 --shots 4 --queries 2 --episodes 1"
 ROW = np.array([[0.5], [-1.0], [0.0]], np.float32).repeat(20_000, 1)
 
 
@@ -80,9 +81,7 @@ def test_noise_in_training_is_drawn_anew_in_every_step_and_not_in_what_is_stored
 
 def test_every_arm_sees_the_same_array_and_the_log_has_all_of_them(logged, rows, capsys):
     known = dict(BACKENDS)
-    analog.main(
-        [*logged, "--packs", "signs", "--way", "3", "--shots", "4", "--queries", "2", "--episodes", "1"]
-    )
+    analog.main([*logged, *SMALL.split()])
     ((row,), text) = rows(), capsys.readouterr().out
     asked = [f"{how}, {name}{more}" for name in analog.TIMES for how, more in analog.COLUMNS.values()]
     assert {"plain", "aware", *asked} <= set(row["forms"])

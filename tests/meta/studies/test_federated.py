@@ -41,9 +41,8 @@ def test_average_is_by_images():
 
 @pytest.mark.parametrize("split", ["classes", "shift"])
 def test_a_job_is_a_line_with_every_method_and_sums_are_those_of_all_images(split, logged, rows, capsys):
-    small = {"way": 4, "shots": 4, "queries": 3, "clients": 2, "rounds": 2, "steps": 2, "episodes": 1}
-    words = [word for name, value in small.items() for word in (f"--{name}", str(value))]
-    assert study.main([*logged, "--packs", "leaves", "--splits", split, *words]) == 0
+    small = "--way 4 --shots 3 --queries 2 --clients 2 --rounds 2 --steps 1 --episodes 1"
+    assert study.main([*logged, "--packs", "leaves", "--splits", split, *small.split()]) == 0
     (row,) = rows()
     assert row["accuracy"].keys() == {*study.METHODS} and row["clients"] == 2
     assert row["accuracy"]["sums"] == row["accuracy"]["joint head"]

@@ -25,21 +25,8 @@ def test_lies_are_what_they_are_called_and_all_of_them_but_one_are_found():
 
 
 def test_a_run_goes_through_all_lies_and_its_tables_are_means_of_its_rows(logged, rows, capsys):
-    options = [
-        "--packs",
-        "signs",
-        "--way",
-        "3",
-        "--shots",
-        "9",
-        "--queries",
-        "3",
-        "--clients",
-        "3",
-        "--episodes",
-        "1",
-    ]
-    assert study.main([*logged, *options]) == 0
+    options = "--packs signs --way 3 --shots 9 --queries 3 --clients 3 --episodes 1"
+    assert study.main([*logged, *options.split()]) == 0
     (row,) = rows()
     assert row["lies"].keys() == {"honest", *study.LIES, *study.CAMERAS}
     assert list(row["noise"]) == ["inf", "8", "3", "1"] and all(0 <= v <= 1 for v in row["noise"].values())
