@@ -14,6 +14,7 @@ from waves import HEARD, clip, wav, write_clips, write_encoder
 from tinytrain.base.errors import InputError
 from tinytrain.episode.kinds import IMAGES, KINDS
 from tinytrain.serve.project import Project
+from tinytrain.serve.routes import TYPES
 
 
 def shake(label, number):
@@ -75,6 +76,7 @@ def test_what_they_look_like_is_shown_and_a_clip_can_be_heard(taught):
         status, picture, headers = taught.ask("GET", f"{path}/thumb")
         assert (status, headers["content-type"]) == (200, "image/jpeg")
         assert np.ptp(np.asarray(Image.open(io.BytesIO(picture)))) > 100, "something is to be seen"
+        assert {TYPES[suffix][:6] for suffix in KINDS["sound"].suffixes} == {"audio/"}
         kind = {"sound": "audio/wav", "motion": "application/octet-stream"}[taught.kind.name]
         assert taught.ask("GET", path)[2]["content-type"] == kind
 

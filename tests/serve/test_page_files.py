@@ -6,6 +6,8 @@ from importlib.resources import files
 
 from cases import each
 
+from tinytrain.episode.kinds import KINDS
+
 PAGE = files("tinytrain.serve") / "page"
 NAMES = ("page.html", "page.css", "page.js", "words.js")
 TEXT = {name: (PAGE / name).read_text(encoding="utf-8") for name in NAMES}
@@ -17,6 +19,12 @@ MADE = r"(camera|stage|kept|error|take)\.[\w -]+(\.why)?|(files|photo)\.name|nea
 
 def test_the_page_is_small():
     assert sum(len(text.encode()) for text in TEXT.values()) <= BYTES
+
+
+def test_a_folder_that_is_dropped_on_the_page_gives_files_of_every_kind():
+    item = re.compile(re.search("const ITEM = /(.+)/i", TEXT["page.js"])[1], re.IGNORECASE)
+    suffixes = [suffix for kind in KINDS.values() if not kind.aside for suffix in kind.suffixes]
+    assert ".wav" in suffixes and not [suffix for suffix in suffixes if not item.search(suffix)]
 
 
 def test_there_is_no_other_file():

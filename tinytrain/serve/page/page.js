@@ -7,7 +7,7 @@ const VIEWS = ["collect", "enough", "learn", "live", "take"]
 const FEW_THUMBS = 12, HISTORY = 50, AT_ONCE = 5, SIDE = 640 // the longest side of a frame that is sent, in pixels
 const RECORD_EVERY = 200, PREDICT_EVERY = 80, TOAST = 9000 // milliseconds
 const TAKES = ["delta", "onnx", "tflite", "c", "images"]
-const ITEM = /\.(jpe?g|png|webp|avif|gif|tiff?|bmp|hei[cf]|wave?|csv|tsv|npy)$/i
+const ITEM = /\.(jpe?g|jfif|p.[gm]|webp|avif|gif|tiff?|bmp|hei[cf]|wave?|flac|[ct]sv|npy)$/i
 
 let state = { project: "", kind: "image", accept: "", clip: null, classes: [], undo: null, check: { state: "none" }, learn: { state: "idle" }, delta: null,
   trial: false, live: { history: [], drift: null }, camera: { source: "none", state: "off" }, take: [] }
