@@ -17,12 +17,10 @@ def least_arena(network: Network, policy: Policy, task: TaskShape) -> int | None
     Another limit is a policy that does not know this network, SparseUpdate's for example.
     """
     try:
-        Planner(network, task, policy, Budget(memory=0)).probe()
-    except BudgetError as error:
-        return error.smallest
-    except UsageError:
+        planner = Planner(network, task, policy, Budget(memory=0))
+        return planner.smallest_budget(planner.unmeasured())
+    except (BudgetError, UsageError):
         return None
-    return 0
 
 
 def fitting_tiers(other: Network, policy: Policy, task: TaskShape, memory: int) -> Iterator[tuple[str, int]]:
