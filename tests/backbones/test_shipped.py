@@ -110,6 +110,7 @@ def test_the_unseen_domain_is_no_source_of_any_stage(name):
     assert not sources & set(SHIPPED.unseen) and set(SHIPPED.unseen) <= set(DOMAINS)
 
 
+@pytest.mark.slow
 def test_it_tells_leaves_apart_before_and_better_after_an_adaptation(shipped):
     leaves = open_dataset("leaves")
     rows = [
