@@ -135,12 +135,9 @@ class AnewCopy(NoisyCopy):
     step = 0
 
     def _errors(self, i: int) -> np.ndarray:
-        weights = self.base.float_weight(i)
-        largest = np.float32(self.backend.strength) * np.abs(weights).max(0)
-        step = self.step if (i, "weight") in self.own else 0
-        return (
-            rng_for(self.backend.seed, "anew", i, step).standard_normal(weights.shape, np.float32) * largest
-        )
+        weights, step = self.base.float_weight(i), self.step if (i, "weight") in self.own else 0
+        errors = rng_for(self.backend.seed, "anew", i, step).standard_normal(weights.shape, np.float32)
+        return errors * (np.float32(self.backend.strength) * np.abs(weights).max(0))
 
     def settle(self) -> None:
         trained = [i for i, part in self.own if self._is_off(i, part)]
@@ -154,16 +151,7 @@ class AnewCopy(NoisyCopy):
 class Anew(Noisy):
     """Errors for training alone: the delta is for float32."""
 
-    def __init__(self, strength: float, seed: int):
-        super().__init__(strength, seed)
-        self.name = f"anew:{float(strength)!r}:{seed}"
-
-    def with_options(self, text: str) -> "Anew":
-        found = super().with_options(text)
-        return Anew(found.strength, found.seed)
-
-    def copy(self, network: Network, own=None, base: Network | None = None) -> AnewCopy:
-        return AnewCopy(self, network, own, base)
+    kept_as = AnewCopy
 
     def stored(self, network: Network) -> dict:
         return {}

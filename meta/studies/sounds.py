@@ -109,9 +109,8 @@ def drawn(dataset, groups: np.ndarray, args, episode: int):
             labels = [np.repeat(np.arange(len(mine), dtype=np.int32), size) for size in sizes]
             found = [np.concatenate([c[:n] for c in side]) for side, n in zip(sides, sizes, strict=True)]
             away = ~np.isin(dataset.labels, classes)
-            return *zip(found, labels, strict=True), [
-                np.flatnonzero(away & (half == s)) for s in (True, False)
-            ]
+            rest = [np.flatnonzero(away & (half == side)) for side in (True, False)]
+            return *zip(found, labels, strict=True), rest
     raise InputError(
         "too-few-images", f"{dataset.name!r} has too few clips in half of its groups; ask for fewer"
     )

@@ -63,23 +63,25 @@ class Noisy(Float32):
     With strength 0 all bits are those of float32.
     """
 
+    kept_as = NoisyCopy
+
     def __init__(self, strength: float = STRENGTH, seed: int = 0):
         self.strength, self.seed = strength, seed
-        self.name = f"noisy:{float(strength)!r}:{seed}"
+        self.name = f"{type(self).__name__.lower()}:{float(strength)!r}:{seed}"
 
     def with_options(self, text: str) -> "Noisy":
         strength, _, seed = text.partition(":")
         try:
-            found = Noisy(float(strength), int(seed or 0))
+            found = type(self)(float(strength), int(seed or 0))
         except ValueError:
-            found = Noisy(math.nan)
+            found = type(self)(math.nan)
         if not (0 <= found.strength <= 1 and 0 <= found.seed < 2**63):
             how = f"a share of the largest weight from 0 to 1 and a seed, such as noisy:{STRENGTH}:7"
             raise UsageError("usage", f"precision noisy takes {how}, not {text[:40]!r}; give these")
         return found
 
     def copy(self, network: Network, own=None, base: Network | None = None) -> NoisyCopy:
-        return NoisyCopy(self, network, own, base)
+        return self.kept_as(self, network, own, base)
 
     def stored(self, network: Network) -> dict:
         return {"arithmetic": self.name}
