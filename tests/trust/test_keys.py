@@ -19,6 +19,7 @@ from tinytrain.heads.registry import HEADS
 from tinytrain.store import Store
 
 pytest.importorskip("cryptography", reason="keys need the extra [keys]")
+from tinytrain.trust import keys
 from tinytrain.trust.keys import SIGNATURE, make_key, sign
 
 X, LABELS = embeddings(30)
@@ -162,3 +163,39 @@ def test_merge_takes_signed_deltas_only_if_it_is_told_to(made, tmp_path, capsys)
     assert tt(*words) == 0 and tinytrain.load_delta(tmp_path / "all").head.total == 54
     assert tt("apply", tmp_path / "all", "--store", tmp_path / "state", "--signed-by", made / "both.pub") == 3
     assert not os.path.exists(tmp_path / "state")
+
+
+def test_a_name_of_keys_that_is_empty_takes_nothing_unsigned(made, tmp_path, capsys):
+    """Such as ``--signed-by "$KEYS"`` where that is not set."""
+    state = tmp_path / "state"
+    assert tt("apply", made / "nobody.delta", "--store", state, "--signed-by", "") == 3 and not state.exists()
+    assert tt("merge", made / "nobody.delta", made / "owner.delta", "--signed-by", "", "-o", state) == 3
+    assert not state.exists()
+
+
+def test_the_part_that_is_taken_out_of_a_merged_delta_must_be_signed_as_well(made, tmp_path, capsys):
+    write_delta(tmp_path / "part", 24)
+    assert tt("merge", made / "owner.delta", tmp_path / "part", "-o", tmp_path / "all") == 0
+    sign(tmp_path / "all", made / "owner.key")
+    words = ("merge", tmp_path / "all", "--without", tmp_path / "part", "-o", tmp_path / "rest")
+    assert tt(*words, "--signed-by", made / "owner.key.pub") == 3
+    assert "part is not signed" in capsys.readouterr().err and not (tmp_path / "rest").exists()
+    sign(tmp_path / "part", made / "owner.key")
+    assert tt(*words, "--signed-by", made / "owner.key.pub") == 0
+
+
+def test_the_bytes_that_are_merged_are_those_whose_signature_was_checked(made, tmp_path, monkeypatch):
+    """Whoever shares the folder could put another file there in between."""
+    for name, n in (("one", 30), ("two", 24)):
+        sign(write_delta(tmp_path / name, n), made / "owner.key")
+    check = keys.check_signed
+
+    def replaced_after(path, data, known):
+        found = check(path, data, known)
+        write_delta(path, 9)
+        return found
+
+    monkeypatch.setattr(keys, "check_signed", replaced_after)
+    given = (tmp_path / "one", tmp_path / "two", "-o", tmp_path / "all")
+    assert tt("merge", *given, "--signed-by", made / "owner.key.pub") == 0
+    assert tinytrain.load_delta(tmp_path / "all").head.total == 54

@@ -1,8 +1,10 @@
 """Masks cancel in the sum of all members, byte for byte, also if one drops out; a part alone says nothing."""
 
 import contextlib
+import os
 import shutil
 import stat
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from commandline import tt
 from headdata import embeddings, fitted
 
 from tinytrain import kernels
-from tinytrain.base.errors import InputError, StorageError, UsageError
+from tinytrain.base.errors import InputError, StorageError, TinytrainError, UsageError
 from tinytrain.base.safetensors import decode, encode
 from tinytrain.delta.delta import Delta, Slice
 from tinytrain.delta.file import load_delta, save_delta
@@ -21,7 +23,7 @@ from tinytrain.heads.registry import HEADS
 pytest.importorskip("cryptography", reason="masks need the extra [keys]")
 from tinytrain.trust import masks
 from tinytrain.trust.keys import make_key, sign
-from tinytrain.trust.masks import MEMBER, PART, Round
+from tinytrain.trust.masks import FACTS, KINDS, MEMBER, PART, Round
 
 WAY, SIZE, TEN = 10, 12, [f"member{k}" for k in range(10)]
 X, LABELS = embeddings(300, SIZE, way=WAY)
@@ -32,6 +34,11 @@ def delta_of(chosen, kind="lda", slices=()):
     classes = np.unique(LABELS[chosen])
     head = fitted(HEADS[kind], X[chosen], np.searchsorted(classes, LABELS[chosen]).astype(np.int32))
     return Delta("0" * 64, "made up", tuple(slices), head, tuple(f"class {k}" for k in classes), {})
+
+
+def background(delta):
+    """`delta`, whose first class is no answer."""
+    return replace(delta, head=delta.head.knowing(0))
 
 
 DELTAS = {
@@ -97,7 +104,7 @@ def test_names_of_others_are_quoted_in_the_command_that_lets_them_go(tmp_path):
 
 def test_a_part_has_nothing_in_common_with_what_it_masks(stick):
     here = Round(stick / "stick")
-    part = np.frombuffer(here._read(TEN[0], PART)[0].tobytes(), np.uint64)
+    part = np.frombuffer(here._read(TEN[0], PART)[0], np.uint64)
     bits = np.unpackbits(part.view(np.uint8))
     assert abs(bits.mean() - 0.5) < 5 * 0.5 / np.sqrt(len(bits)), "sums in the clear have mostly zeros"
     mine = DELTAS[TEN[0]].head.moments.products.astype(float)
@@ -185,6 +192,63 @@ def test_members_that_are_not_signed_by_a_known_key_are_refused(stick):
         Round(stick / "stick", keys)
 
 
+def test_who_was_let_go_stays_so_when_another_one_is_let_go(stick):
+    """The masks that were published could have been kept, and its part would show with them."""
+    (stick / "stick" / f"{TEN[-2]}.part").unlink()
+    for gone in TEN[-1:], TEN[-2:-1]:
+        Round(stick / "stick").without(gone, key(stick, TEN[0]))
+    assert Round(stick / "stick").let_go == {TEN[0]: TEN[-2:]}
+    with pytest.raises(InputError, match="member0 has let member9 go"):
+        Round(stick / "stick").give(DELTAS[TEN[-1]], key(stick, TEN[-1]))
+
+
+@each(
+    "delta, text",
+    [
+        (background(DELTAS[TEN[0]]), "unsupported: .* has a background"),
+        (replace(DELTAS[TEN[0]], class_names=("class 0", "caf\u00e9", "class 4")), "2 classes are called"),
+    ],
+    ids=lambda row: row[1],
+)
+def test_who_cannot_give_a_part_that_adds_does_not_join(tmp_path, delta, text):
+    """A member that joined and gives nothing takes a step of each other one."""
+    other = replace(DELTAS[TEN[1]], class_names=("class 1", "class 2", "cafe\u0301"))
+    Round(tmp_path).join(other, tmp_path / "b.key")
+    with pytest.raises(TinytrainError, match=text):
+        Round(tmp_path).join(delta, tmp_path / "a.key")
+    assert not list(tmp_path.glob("a.*"))
+
+
+def test_a_name_that_is_no_text_is_one_line(tmp_path, capsys):
+    save_delta(tmp_path / "mine", DELTAS[TEN[0]])
+    (tmp_path / "stick").mkdir()
+    words = ("mask", "join", tmp_path / "mine", tmp_path / "stick", "--key")
+    assert tt(*words, os.fsdecode(bytes(tmp_path) + b"/\xff.key")) == 3
+    assert not list((tmp_path / "stick").iterdir())
+    assert tt(*words, tmp_path / "a.key") == 0
+    (tmp_path / "stick" / "a.member").rename(os.fsdecode(bytes(tmp_path) + b"/stick/\xff.member"))
+    assert tt("mask", "sum", tmp_path / "stick", "-o", tmp_path / "all") == 3
+    assert capsys.readouterr().err.count("\n") == 2
+
+
+@each(
+    "ending, name, values, facts",
+    [
+        (".member", "classes", b"k" * 32, {"classes": "[1]"}),
+        (".without", "number", b"", {"dropped": "5"}),
+    ],
+    ids=lambda row: row[1],
+)
+def test_a_whole_file_with_senseless_facts_is_one_line(stick, capsys, ending, name, values, facts):
+    path = (stick if ending == ".key" else stick / "stick") / f"{TEN[0]}{ending}"
+    found = dict.fromkeys(FACTS[ending], "") | (decode(path.read_bytes())[1] if path.exists() else {})
+    found |= {"kind": KINDS[ending], **facts}
+    path.write_bytes(encode({"values": np.frombuffer(values, np.uint8)}, found))
+    assert tt("mask", "without", stick / "stick", TEN[-1], "--key", key(stick, TEN[0])) == 3
+    err = capsys.readouterr().err
+    assert "tinytrain: file-" in err and err.count("\n") == 1
+
+
 def test_a_round_without_a_folder_leaves_no_key(tmp_path):
     with pytest.raises(InputError, match=r"file-missing: .* is no folder"):
         Round(tmp_path / "none").join(DELTAS[TEN[0]], tmp_path / "a.key")
@@ -194,7 +258,7 @@ def test_a_round_without_a_folder_leaves_no_key(tmp_path):
 @each(
     "delta, text",
     [
-        (delta_of(np.arange(30), "cosine"), "the head cosine has no sums"),
+        (delta_of(np.arange(30), "cosine"), "the head cosine, which has no sums"),
         (
             delta_of(np.arange(30), slices=[Slice(0, "bias", np.zeros(1, "i4"), np.zeros(1, "f4"))]),
             "trained layers",

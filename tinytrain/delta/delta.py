@@ -136,6 +136,12 @@ class Delta(Changes):
         return any(part.slices for part in self.parts)
 
     @property
+    def report_of_kind(self) -> dict:
+        """Of the report what kind of input the delta is for, if it says so."""
+        kind = self.report.get("episode", {}).get("kind")
+        return {"episode": {"kind": kind}} if kind else {}
+
+    @property
     def views(self) -> int:
         """Views (clean and augmented) of each image that the head was fitted to."""
         return self.head.views

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tinytrain.base import schema
 from tinytrain.base.class_names import MAX_CLASSES, wrong_class_names
 from tinytrain.base.errors import InputError, UsageError, one_line
 from tinytrain.delta.delta import NAMED, Changes, Delta, Slice
@@ -29,7 +30,10 @@ from tinytrain.heads.scatter_head import ScatterHead, ScatterMethod
 from tinytrain.heads.triangle import diagonal_places
 from tinytrain.network.codes_json import written_codes
 
-SOURCE = {"sums", "images", "warmth"}  # the digest of its sums, how many images, and how sure it was
+# Of a source: the digest of its sums, how many images, and how sure it was. Of a merged delta: all of them.
+WARMTH = schema.optional(schema.number(1e-300, MOST))
+SOURCE = schema.holding({"sums": schema.text, "images": schema.count(1, MOST), "warmth": WARMTH})
+MERGED = schema.holding({"sums": schema.text, "sources": schema.list_of(SOURCE, most=MOST)})
 # What became of trained layers:
 UNTRAINED, SAME, AVERAGED, KEPT = "untrained", "same", "averaged", "kept"
 ROUNDING = 1e-3  # of what is compared with a length of 1
@@ -49,8 +53,8 @@ class Merged:
     """The `delta` of all, and what happened: `names` are those that were merged, with `images` of each.
 
     `left_out` are names of those whose images are all in others, `outvoted` of those that most others
-    contradict. `layers` is one of UNTRAINED, SAME, AVERAGED
-    and KEPT, those of the one with most images, `largest`. `without_replay`: a replay memory was left out.
+    contradict. `layers` is one of UNTRAINED, SAME, AVERAGED and KEPT, those of the one with most images,
+    `largest`. `without_replay`: a replay memory was left out.
     """
 
     delta: Delta
@@ -77,11 +81,13 @@ class _Input(NamedTuple):
     def images(self) -> int:
         return _images(self.sources.values())
 
+    def at(self, classes: Sequence[str]) -> Moments:
+        """The moments, with these classes of all."""
+        return self.moments.at([classes.index(name) for name in self.delta.class_names], len(classes))
+
     def named(self) -> dict[str, bytes]:
         """The sums of each class."""
-        return {
-            name: row.tobytes() for name, row in zip(self.delta.class_names, self.moments.sums, strict=True)
-        }
+        return dict(zip(self.delta.class_names, map(bytes, self.moments.sums), strict=True))
 
 
 def merge(kernels, deltas: Sequence[Delta], names: Sequence[str], robust: bool = False) -> Merged:
@@ -94,21 +100,10 @@ def merge(kernels, deltas: Sequence[Delta], names: Sequence[str], robust: bool =
     inputs = [_input(*pair) for pair in zip(names, deltas, strict=True)]
     _check(inputs)
     inputs, left_out = _once(inputs, robust)
-    classes = tuple(sorted({name for one in inputs for name in one.delta.class_names}))
-    if wrong := wrong_class_names(classes):
-        raise InputError("class-names", f"{wrong}; give every class a name of its own")
-    if len(classes) > MAX_CLASSES:
-        raise InputError(
-            "class-names", f"{len(classes)} classes, at most {MAX_CLASSES} fit; merge fewer deltas"
-        )
-
-    def placed(these: list[_Input]) -> list[Moments]:
-        """The moments of each, with the classes of all."""
-        places = ([classes.index(name) for name in one.delta.class_names] for one in these)
-        return [one.moments.at(at, len(classes)) for one, at in zip(these, places, strict=True)]
+    classes = classes_of_all(one.delta.class_names for one in inputs)
 
     def votes_of(these: list[_Input]) -> list[Votes]:
-        return votes_on(placed(these), [one.delta.head.views for one in these])
+        return votes_on([one.at(classes) for one in these], [one.delta.head.views for one in these])
 
     outvoted = ()
     if robust:
@@ -116,16 +111,14 @@ def merge(kernels, deltas: Sequence[Delta], names: Sequence[str], robust: bool =
         outvoted = tuple(one.name for one in inputs if one not in kept)
         inputs, more = _once(kept)
         left_out += more
-    total = functools.reduce(operator.add, placed(inputs))
+    total = functools.reduce(operator.add, (one.at(classes) for one in inputs))
     sources = dict(sorted(item for one in inputs for item in one.sources.items()))
     head = head_of(kernels, inputs[0].delta.head.method, total, sources.values())
     # In an order of their own: floats are added.
     ordered = sorted(inputs, key=lambda one: (-one.images, min(one.sources)))
     layers, parts = _layers(ordered)
     first = ordered[0].delta
-    report = report_of(total, sources.values())
-    if kind := first.report.get("episode", {}).get("kind"):
-        report["episode"] = {"kind": kind}
+    report = report_of(total, sources.values()) | first.report_of_kind
     forgotten = [one.delta.report["forgotten"] for one in inputs if "forgotten" in one.delta.report]
     if forgotten:
         left = sorted({place for facts in forgotten for place in facts["traces"]})
@@ -135,22 +128,12 @@ def merge(kernels, deltas: Sequence[Delta], names: Sequence[str], robust: bool =
         first.backbone, min(one.delta.backbone_name for one in inputs), whole.slices, head, classes, report,
         members=parts if first.members else (), **whole.backend_fields,
     )  # fmt: skip
-    conflicts = (
-        *_other_names(inputs, left_out),
-        *_same_rows(inputs),
-        *_same_names(inputs, votes_of(inputs), classes),
-    )
-    return Merged(
-        delta,
-        tuple(one.name for one in inputs),
-        tuple(one.images for one in inputs),
-        tuple(one.name for one in left_out),
-        outvoted,
-        conflicts,
-        layers,
-        ordered[0].name,
-        any(part.replay for one in inputs for part in one.delta.parts),
-    )
+    conflicts = *_other_names(inputs, left_out), *_same_rows(inputs)
+    conflicts += tuple(_same_names(inputs, votes_of(inputs), classes))
+    names, images = zip(*((one.name, one.images) for one in inputs), strict=True)
+    without = tuple(one.name for one in left_out), outvoted
+    replay = any(part.replay for one in inputs for part in one.delta.parts)
+    return Merged(delta, names, images, *without, conflicts, layers, ordered[0].name, replay)
 
 
 def without(kernels, whole: Delta, part: Delta, names: Sequence[str]) -> Delta:
@@ -169,12 +152,20 @@ def without(kernels, whole: Delta, part: Delta, names: Sequence[str]) -> Delta:
     rest = one.moments - other.moments.at(places, len(whole.class_names))
     left = np.flatnonzero(rest.counts)
     rest = Moments(rest.counts[left], rest.sums[left], rest.products)
-    return replace(
-        whole,
-        head=head_of(kernels, whole.head.method, rest, sources.values()),
-        class_names=tuple(whole.class_names[k] for k in left),
-        report={**whole.report, **report_of(rest, sources.values())},
-    )
+    head = head_of(kernels, whole.head.method, rest, sources.values())
+    names, report = tuple(whole.class_names[k] for k in left), report_of(rest, sources.values())
+    return replace(whole, head=head, class_names=names, report=whole.report | report)
+
+
+def classes_of_all(names: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """The classes of several deltas, sorted. Raises InputError ``class-names`` if they do not go together."""
+    classes = tuple(sorted({name for each in names for name in each}))
+    if wrong := wrong_class_names(classes):
+        raise InputError("class-names", f"{wrong}; give every class a name of its own")
+    if len(classes) > MAX_CLASSES:
+        text = f"{len(classes)} classes, at most {MAX_CLASSES} fit; merge fewer deltas"
+        raise InputError("class-names", text)
+    return classes
 
 
 def sources_of(delta: Delta) -> list[dict]:
@@ -193,14 +184,11 @@ def digest_of(moments: Moments) -> str:
 def _input(name: str, delta: Delta) -> _Input:
     head = delta.head
     if not isinstance(head, ScatterHead):
-        raise UsageError(
-            "unsupported",
-            f"{name} has the head {head.kind}, which has no sums; adapt with --head lda, slda or ridge",
-        )
+        text = f"the head {head.kind}, which has no sums; adapt with --head lda, slda or ridge"
+        raise UsageError("unsupported", f"{name} has {text}")
     if head.limit and head.limit.background is not None:
-        raise UsageError(
-            "unsupported", f"{name} has a background, whose limit sums do not give; merge, then adapt with it"
-        )
+        text = "a background, whose limit sums do not give; merge, then adapt with it"
+        raise UsageError("unsupported", f"{name} has {text}")
     moments = head.moments
     check_lengths(name, moments, len(delta.parts))
     digest = digest_of(moments)
@@ -229,34 +217,24 @@ def _images(sources: Iterable[dict]) -> int:
 
 def _sources(merged) -> tuple[dict[str, dict], str | None]:
     """What a delta was merged of, and how its sums were called then, if a report says so in `merged`."""
-    rows = merged.get("sources") if isinstance(merged, dict) else None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and row.keys() == SOURCE for row in rows):
+    try:
+        found = MERGED(merged, "")
+    except schema.WrongError:
         return {}, None
-    fit = all(
-        isinstance(row["sums"], str)
-        and type(row["images"]) is int
-        and 1 <= row["images"] <= MOST
-        and (row["warmth"] is None or (isinstance(row["warmth"], float) and 0 < row["warmth"] < MOST))
-        for row in rows
-    )
-    return ({row["sums"]: row for row in rows}, merged.get("sums")) if fit else ({}, None)
+    return {row["sums"]: row for row in found["sources"]}, found["sums"]
 
 
 def _check(inputs: list[_Input]) -> None:
     first = inputs[0]
     for one in inputs[1:]:
-        if one.delta.backbone != first.delta.backbone:
-            raise InputError(
-                "backbone-mismatch",
-                f"{first.name} belongs to {first.delta.backbone_name} ({first.delta.backbone[:12]}),"
-                f" {one.name} to {one.delta.backbone_name} ({one.delta.backbone[:12]}); merge those of one",
-            )
-        kinds = first.delta.head.kind, one.delta.head.kind
-        if kinds[0] != kinds[1]:
-            raise UsageError(
-                "unsupported",
-                f"{first.name} has head {kinds[0]}, {one.name} has {kinds[1]}; merge deltas with one head",
-            )
+        a, b = first.delta, one.delta
+        if b.backbone != a.backbone:
+            text = f"{first.name} belongs to {a.backbone_name} ({a.backbone[:12]}), {one.name} to"
+            text += f" {b.backbone_name} ({b.backbone[:12]}); merge those of one"
+            raise InputError("backbone-mismatch", text)
+        if b.head.kind != a.head.kind:
+            text = f"{first.name} has head {a.head.kind}, {one.name} has {b.head.kind}"
+            raise UsageError("unsupported", f"{text}; merge deltas with one head")
 
 
 def _once(inputs: list[_Input], robust: bool = False) -> tuple[list[_Input], list[_Input]]:
@@ -276,11 +254,8 @@ def _once(inputs: list[_Input], robust: bool = False) -> tuple[list[_Input], lis
             continue
         for other, both in shared:
             if both and other not in part_of:
-                raise InputError(
-                    "bad-value",
-                    f"{other.name} and {one.name} share {len(both)} of what they were made of, which would"
-                    " count twice; merge what these were made of",
-                )
+                text = f"{other.name} and {one.name} share {len(both)} of what they were made of, which would"
+                raise InputError("bad-value", f"{text} count twice; merge what these were made of")
         kept.append(one)
     return [one for one in inputs if one in kept], left_out
 
@@ -296,9 +271,9 @@ def report_of(moments: Moments, sources: Iterable[dict]) -> dict:
     return {"merged": {"sums": digest_of(moments), "sources": list(sources)}}
 
 
-def source_of(delta: Delta) -> dict:
+def source_of(delta: Delta, name: str = "the delta") -> dict:
     """All of `delta` as one source. Raises what `merge` does."""
-    one = _input("the delta", delta)
+    one = _input(name, delta)
     return {"sums": one.digest, "images": one.images, "warmth": _warmth(one.sources.values())}
 
 
@@ -313,30 +288,24 @@ def _layers(inputs: list[_Input]) -> tuple[str, tuple[Changes, ...]]:
     """What became of trained layers, and the changes of each network; the first of `inputs` is largest."""
     every = [one.delta.parts for one in inputs]
     first = tuple(Changes(p.backbone, p.backbone_name, p.slices, **p.backend_fields) for p in every[0])
-    plans = [[(*_how(p), *map(_place, p.slices)) for p in parts] for parts in every]
+    plans = [[_plan(part) for part in parts] for parts in every]
     if any(plan != plans[0] for plan in plans):
         return KEPT, first
     if not any(part.slices for part in first):
         return UNTRAINED, first
     weights = [one.images for one in inputs]
-    found = tuple(
-        replace(
-            part, slices=tuple(_mean(same, weights) for same in zip(*(p.slices for p in parts), strict=True))
-        )
-        for part, *parts in zip(first, *every, strict=True)
-    )
+    places = ([part.slices for part in parts] for parts in zip(*every, strict=True))
+    means = (tuple(_mean(same, weights) for same in zip(*slices, strict=True)) for slices in places)
+    found = tuple(replace(part, slices=mean) for part, mean in zip(first, means, strict=True))
     values = [b"".join(s.values.tobytes() for part in parts for s in part.slices) for parts in every]
     return (SAME, first) if len({*values}) == 1 else (AVERAGED, found)
 
 
-def _how(part: Changes) -> tuple:
-    """In what it is computed."""
-    return part.precision, part.codes and written_codes(part.codes)
-
-
-def _place(s: Slice) -> tuple:
-    inputs = None if s.inputs is None else s.inputs.tolist()
-    return s.layer, s.part, s.channels.tolist(), inputs, s.values.dtype.str
+def _plan(part: Changes) -> tuple:
+    """In what it is computed, and where it was trained."""
+    places = ((a.tolist() if a is not None else None for a in (s.channels, s.inputs)) for s in part.slices)
+    rows = ((s.layer, s.part, s.values.dtype, *at) for s, at in zip(part.slices, places, strict=True))
+    return part.precision, part.codes and written_codes(part.codes), *rows
 
 
 def _mean(slices: Sequence[Slice], weights: Sequence[int]) -> Slice:
@@ -359,13 +328,10 @@ def _other_names(inputs: list[_Input], left_out: list[_Input]) -> Iterator[Confl
             yield Conflict(SAME_IMAGES, text)
 
 
-def _same_rows(inputs: list[_Input]) -> list[Conflict]:
+def _same_rows(inputs: list[_Input]) -> Iterator[Conflict]:
     """Pairs that have embeddings of the same images, or the same sums of a class; others nobody can tell."""
-    rows = [
-        set() if one.delta.head.embeddings is None else {row.tobytes() for row in one.delta.head.embeddings}
-        for one in inputs
-    ]
-    found = []
+    heads = [one.delta.head for one in inputs]
+    rows = [set() if head.embeddings is None else {*map(bytes, head.embeddings)} for head in heads]
     for (a, mine), (b, theirs) in itertools.combinations(zip(inputs, rows, strict=True), 2):
         if both := len(mine & theirs):
             what = f"{-(-both // a.delta.head.views)} images are"
@@ -373,8 +339,7 @@ def _same_rows(inputs: list[_Input]) -> list[Conflict]:
             what = f"the sums of {both} classes are"
         else:
             continue
-        found.append(Conflict(SAME_IMAGES, f"{what} in {a.name} and in {b.name}, and count twice"))
-    return found
+        yield Conflict(SAME_IMAGES, f"{what} in {a.name} and in {b.name}, and count twice")
 
 
 def _same_names(inputs: list[_Input], votes: list[Votes], classes: Sequence[str]) -> Iterator[Conflict]:
@@ -392,11 +357,8 @@ def _same_names(inputs: list[_Input], votes: list[Votes], classes: Sequence[str]
 
 def _outvoted(votes: list[Votes]) -> dict[int, list[int]]:
     """Numbers of deltas, and in which classes most of the others say otherwise."""
-    found: dict[int, list[int]] = {}
-    for k, vote in enumerate(votes):
-        for i in vote.outvoted.tolist():
-            found.setdefault(i, []).append(k)
-    return dict(sorted(found.items()))
+    pairs = sorted((i, k) for k, vote in enumerate(votes) for i in vote.outvoted.tolist())
+    return {i: [k for _, k in of] for i, of in itertools.groupby(pairs, key=operator.itemgetter(0))}
 
 
 def _vouched(inputs: list[_Input], votes_of: Callable, classes: Sequence[str]) -> list[_Input]:
@@ -405,8 +367,8 @@ def _vouched(inputs: list[_Input], votes_of: Callable, classes: Sequence[str]) -
     Raises InputError ``bad-value`` for a class that fewer than LEAST hold, or of which not most agree.
     """
     kept, votes = list(inputs), votes_of(inputs)
-    whole = [len(vote.held) for vote in votes]
-    for name, number in zip(classes, whole, strict=True):
+    whole = [(name, len(vote.held)) for name, vote in zip(classes, votes, strict=True)]
+    for name, number in whole:
         if number < LEAST:
             text = f"class {one_line(name, 100)!r} is held by {number} of {len(inputs)} deltas, and nobody"
             text += f" can vouch for it unless {LEAST} hold it; merge more, or without --robust"
@@ -414,7 +376,7 @@ def _vouched(inputs: list[_Input], votes_of: Callable, classes: Sequence[str]) -
     while lost := _outvoted(votes):
         kept.pop(max(lost, key=lambda i: (len(lost[i]), kept[i].digest)))
         votes = votes_of(kept)
-        for name, number, vote in zip(classes, whole, votes, strict=True):
+        for (name, number), vote in zip(whole, votes, strict=True):
             if 2 * len(vote.held) <= number:
                 text = f"{number - len(vote.held)} of {number} deltas mean something else by"
                 text += f" {one_line(name, 100)!r} than the others, and nobody can tell who is right; look at"

@@ -33,7 +33,7 @@ from tinytrain.store.kept import FOLDER, CorrectedImages
 from tinytrain.store.record import MAX_DELTA, TRIAL_STARTS, Slot
 from tinytrain.store.slots import Slots
 from tinytrain.store.state import Place, State
-from tinytrain.trust.keys import MOST, check_signed
+from tinytrain.trust.keys import MOST, read_signed
 
 KEYS = "tinytrain.keys"  # the file of public keys in a store that takes signed files only
 
@@ -108,9 +108,7 @@ class Store:
         must every file from then on. Raises InputError ``file-missing`` or ``file-damaged`` if it is not.
         """
         refuse_other_kinds(path, "delta")
-        data, keys = read_bytes(path, MAX_DELTA), signed_by or self.signed_by
-        if keys is not None:
-            check_signed(path, data, keys)
+        data = read_signed(path, MAX_DELTA, self.signed_by if signed_by is None else signed_by)
         decode_delta(*decode(data, str(path)), str(path))
         if signed_by is not None:  # before the delta: a power cut must leave no store that takes any
             self._slots.make()

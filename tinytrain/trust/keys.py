@@ -5,12 +5,13 @@ after another in a file. The signature of FILE is 64 bytes in FILE.sig, of its b
 ``openssl pkeyutl -verify -pubin -inkey owner.key.pub -rawin -in FILE -sigfile FILE.sig`` can check it, too.
 """
 
+import contextlib
 import hashlib
 import os
 import re
 
 from tinytrain.base.errors import InputError, StorageError
-from tinytrain.base.extras import install
+from tinytrain.base.extras import needed
 from tinytrain.base.files import read_bytes, write_bytes
 
 PUBLIC, SIGNATURE = ".pub", ".sig"  # what is added to the name of a private key, and of what is signed
@@ -20,22 +21,22 @@ PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----.+?-----END PUBLIC KEY-----", re.S
 
 def crypto():
     """Modules of `cryptography`: (ed25519, x25519, serialization). Raises InputError ``package-missing``."""
-    try:
+    with needed("cryptography", "keys", "a key"):
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
-    except ImportError as error:
-        text = f"keys need a package that is not installed; run: {install('keys')}"
-        raise InputError("package-missing", text) from error
     return ed25519, x25519, serialization
 
 
 def write_secret(path: str | os.PathLike, data: bytes) -> None:
     """Write a new file that its owner alone may read. Raises StorageError if there is one of this name."""
-    if os.path.lexists(path):
-        raise StorageError(
-            "write-failed", f"{path} is there already, and keys are not replaced; name another"
-        )
+    _check_new(path)
     write_bytes(path, data, 0o600)
+
+
+def _check_new(path: str | os.PathLike) -> None:
+    if os.path.lexists(path):
+        text = f"{path} is there already, and keys are not replaced; name another"
+        raise StorageError("write-failed", text)
 
 
 def make_key(path: str | os.PathLike) -> str:
@@ -46,8 +47,7 @@ def make_key(path: str | os.PathLike) -> str:
     ed25519, _, serialization = crypto()
     key = ed25519.Ed25519PrivateKey.generate()
     how = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    if os.path.lexists(f"{path}{PUBLIC}"):
-        raise StorageError("write-failed", f"{path}{PUBLIC} is there already; name another key")
+    _check_new(f"{path}{PUBLIC}")
     write_secret(path, key.private_bytes(*how))
     public = _pem(key.public_key())
     write_bytes(f"{path}{PUBLIC}", public)
@@ -69,9 +69,20 @@ def sign(path: str | os.PathLike, key: str | os.PathLike) -> str:
 
     Raises InputError for a file that is no such key, and StorageError.
     """
-    private = _key(key, "private", read_bytes(key, MOST))
-    write_bytes(f"{os.fspath(path)}{SIGNATURE}", private.sign(read_bytes(path, LARGEST)))
+    private = _loaded(key, read_bytes(key, MOST), "private")
+    write_bytes(f"{path}{SIGNATURE}", private.sign(read_bytes(path, LARGEST)))
     return called(_pem(private.public_key()))
+
+
+def read_signed(path: str | os.PathLike, limit: int, keys: str | os.PathLike | None) -> bytes:
+    """The content of `path` of at most `limit` bytes, which one of `keys`, if they are given, has signed.
+
+    Raises InputError as `read_bytes` and `check_signed`.
+    """
+    data = read_bytes(path, limit)
+    if keys is not None:
+        check_signed(path, data, keys)
+    return data
 
 
 def check_signed(path: str | os.PathLike, data: bytes, keys: str | os.PathLike) -> str:
@@ -79,42 +90,37 @@ def check_signed(path: str | os.PathLike, data: bytes, keys: str | os.PathLike) 
 
     Raises InputError: ``file-missing`` without a signature, ``file-damaged`` if it is of none of `keys`.
     """
-    known, place = public_keys(keys), f"{os.fspath(path)}{SIGNATURE}"
+    known, place = public_keys(keys), f"{path}{SIGNATURE}"
     from cryptography.exceptions import InvalidSignature
 
     if not os.path.exists(place):
-        raise InputError(
-            "file-missing", f"{path} is not signed: {place} does not exist; get both from its maker"
-        )
+        text = f"{path} is not signed: {place} does not exist; get both from its maker"
+        raise InputError("file-missing", text)
     signature = read_bytes(place, MOST)
     for name, key in known.items():
-        try:
+        with contextlib.suppress(InvalidSignature):
             key.verify(signature, data)
-        except InvalidSignature:
-            continue
-        return name
+            return name
     text = f"{place} is of none of the {len(known)} keys in {keys}, or {path} was changed since"
     raise InputError("file-damaged", f"{text}; get both from somebody whose key is there")
 
 
 def public_keys(path: str | os.PathLike) -> dict:
     """The keys of a file by what they are called. Raises InputError for one without any."""
-    return {called(pem): _key(path, "public", pem) for pem in PEM.findall(read_bytes(path, MOST)) or [b""]}
+    found = PEM.findall(read_bytes(path, MOST)) or [b""]
+    return {called(pem): _loaded(path, pem, "public") for pem in found}
 
 
-def _key(path, which: str, pem: bytes):
-    """The "private" or "public" key of Ed25519. Raises InputError for bytes that are none."""
+def _loaded(path: str | os.PathLike, pem: bytes, which: str):
+    """The private or public key that `pem` in `path` is. Raises InputError if it is none."""
     ed25519, _, serialization = crypto()
     from cryptography.exceptions import UnsupportedAlgorithm
 
-    try:
-        if which == "private":
-            key = serialization.load_pem_private_key(pem, None)
-        else:
-            key = serialization.load_pem_public_key(pem)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        key = None
-    if not isinstance(key, ed25519.Ed25519PrivateKey | ed25519.Ed25519PublicKey):
-        way = "make one with: tinytrain sign --new-key owner.key"
-        raise InputError("file-kind", f"{path} holds no {which} key to sign with (Ed25519, PEM); {way}")
+    kinds = {"private": ed25519.Ed25519PrivateKey, "public": ed25519.Ed25519PublicKey}
+    more, key = ([None] if which == "private" else []), None  # no password
+    with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
+        key = getattr(serialization, f"load_pem_{which}_key")(pem, *more)
+    if not isinstance(key, kinds[which]):
+        text = f"{path} holds no {which} key to sign with (Ed25519, PEM)"
+        raise InputError("file-kind", f"{text}; make one with: tinytrain sign --new-key owner.key")
     return key

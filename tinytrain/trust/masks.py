@@ -26,20 +26,27 @@ from tinytrain.base.files import check_writable, read_bytes, write_bytes
 from tinytrain.base.safetensors import decode, encode, parse_json
 from tinytrain.base.shell import quoted
 from tinytrain.delta.delta import Delta
-from tinytrain.delta.merge import check_lengths, digest_of, head_of, report_of, source_of
+from tinytrain.delta.merge import check_lengths, classes_of_all, digest_of, head_of, report_of, source_of
 from tinytrain.heads.moments import MOST as EVER
 from tinytrain.heads.moments import UNIT, Moments
 from tinytrain.heads.registry import HEADS
-from tinytrain.trust.keys import check_signed, crypto, write_secret
+from tinytrain.trust.keys import crypto, read_signed, write_secret
 from tinytrain.trust.noise import check_sums_alone
 
 MEMBER, PART, WITHOUT = ".member", ".part", ".without"  # what names of files in a round end with
-KINDS = {ending: f"tinytrain-{ending[1:]}" for ending in (MEMBER, PART, WITHOUT)} | {
-    ".key": "tinytrain-mask-key"
+KEY = ".key"
+# What each file says beside its bytes.
+FACTS = {
+    MEMBER: ("members", "backbone", "backbone_name", "head", "size", "classes"),
+    PART: ("members",),
+    WITHOUT: ("members", "dropped"),
+    KEY: ("sums", "given"),
 }
+KINDS = {ending: f"tinytrain-{ending[1:]}" for ending in FACTS} | {KEY: "tinytrain-mask-key"}
 LEAST = 3  # of two, each knows the part of the other from the sum
 MOST = 2**26  # bytes of a file
-FACTS = ("images", "warmth", "unknown")  # behind the sums: see `_numbers`
+KEY_BYTES = 32  # of a private or a public key
+BEHIND = 3  # numbers behind the sums: see `_numbers`
 
 
 class _Member(NamedTuple):
@@ -62,26 +69,19 @@ class Round:
     """
 
     def __init__(self, folder: str | os.PathLike, signed_by: str | os.PathLike | None = None):
-        self.folder, self._files = Path(folder), {}
-        self.members: dict[str, _Member] = {}
+        self.folder, self.members, content = Path(folder), {}, hashlib.sha256()
         if not self.folder.is_dir():
             raise InputError("file-missing", f"{folder} is no folder; make one that all members can see")
         names = sorted(os.listdir(folder))
-        for name in (name for name in names if name.endswith(MEMBER)):
-            path = self.folder / name
-            data = self._files[name] = read_bytes(path, MOST)
-            if signed_by is not None:
-                check_signed(path, data, signed_by)
-            key, facts = _decoded(MEMBER, data, str(path))
-            found = _member(key.tobytes(), facts, str(path))
-            self._check_alike(found, str(path))
-            self.members[name.removesuffix(MEMBER)] = found
+        for file in (name for name in names if name.endswith(MEMBER)):
+            path, name = self.folder / file, file.removesuffix(MEMBER)
+            data = read_signed(path, MOST, signed_by)
+            content.update(hashlib.sha256(os.fsencode(file) + data).digest())
+            self.members[name] = self._like_others(name, *_decoded(MEMBER, data, str(path)), str(path))
+        self.digest = content.hexdigest()
         self.given = [n for n in self.members if f"{n}{PART}" in names]
-        self.let_go = {n: self._read(n, WITHOUT) for n in self.members if f"{n}{WITHOUT}" in names}
-        content = b"".join(
-            hashlib.sha256(name.encode() + data).digest() for name, data in self._files.items()
-        )
-        self.digest = hashlib.sha256(content).hexdigest()
+        let_go = (n for n in self.members if f"{n}{WITHOUT}" in names)
+        self.let_go = {n: _names(self._read(n, WITHOUT)[1]["dropped"], f"{n}{WITHOUT}") for n in let_go}
 
     def join(self, delta: Delta, key: str | os.PathLike) -> str:
         """Make a `key`, which nobody else may read, and put its public half and the names of classes here.
@@ -91,19 +91,19 @@ class Round:
         check_sums_alone(delta)
         _, x25519, _ = crypto()
         name, private = Path(key).stem, x25519.X25519PrivateKey.generate()
-        if f"{name}{MEMBER}" in self._files:
+        if name in self.members:
             raise StorageError("write-failed", f"{self.folder} has a member {name} already; name another key")
         if self.given:
             text = f"{', '.join(self.given)} gave parts for {len(self.members)} members already"
             raise InputError("bad-value", f"{text}; join another round")
         facts = {"backbone": delta.backbone, "backbone_name": delta.backbone_name, "head": delta.head.kind}
         facts |= {"size": str(delta.head.embedding_size), "classes": json.dumps(delta.class_names)}
-        self._check_alike(_member(private.public_key().public_bytes_raw(), facts, "the delta"), "the delta")
-        check_writable(self.folder / f"{name}{MEMBER}")  # before there is a key that has not joined
-        write_secret(
-            key, _encoded(".key", private.private_bytes_raw(), sums=digest_of(delta.head.moments), given="")
-        )
-        return self._write(name, MEMBER, private.public_key().public_bytes_raw(), **facts)
+        public = private.public_key().public_bytes_raw()
+        self.members[name] = self._like_others(name, public, facts, "the delta")
+        check_writable(self.folder / f"{name}{MEMBER}")
+        sums = digest_of(delta.head.moments)
+        write_secret(key, _encoded(KEY, private.private_bytes_raw(), sums=sums, given=""))
+        return self._write(name, MEMBER, public, **facts)
 
     def give(self, delta: Delta, key: str | os.PathLike) -> str:
         """Put the masked sums of `delta` here, with which this `key` has joined. All members must have."""
@@ -112,69 +112,64 @@ class Round:
         if digest_of(delta.head.moments) != facts["sums"]:
             text = f"{key} has joined with another delta: masks hide one; join again with a new key"
             raise InputError("bad-value", text)
-        if letting := sorted(other for other, (_, facts) in self.let_go.items() if name in facts["dropped"]):
-            text = f"{', '.join(letting)} has let {name} go, so its masks hide nothing; join another round"
+        if letting := ", ".join(other for other, dropped in self.let_go.items() if name in dropped):
+            text = f"{letting} has let {name} go, so its masks hide nothing; join another round"
             raise InputError("bad-value", text)
         if facts["given"] not in ("", self.digest):
-            text = (
-                f"{key} has given its part for other members, and the difference of both sums would show who"
-            )
-            raise InputError(
-                "bad-value", f"{text} came or left in between; begin another round with new keys"
-            )
+            text = f"{key} has given its part for other members, and the difference of both sums would show"
+            text += " who came or left in between; begin another round with new keys"
+            raise InputError("bad-value", text)
         self._check_enough(len(self.members))
         facts["given"] = self.digest
-        write_bytes(key, _encoded(".key", private.private_bytes_raw(), **facts), 0o600)
+        write_bytes(key, _encoded(KEY, private.private_bytes_raw(), **facts), 0o600)
         total = _numbers(delta, self.classes) + self._masks(name, private, self.members)
         return self._write(name, PART, total.tobytes())
 
     def without(self, dropped: Sequence[str], key: str | os.PathLike) -> str:
-        """Let go of members that have joined and given nothing: publish what masks were shared with them."""
+        """Let go of members that have joined and given nothing: publish what masks were shared with them.
+
+        Who was let go before stays so, as these masks were seen.
+        """
         name, private, _ = self._own(key)
-        for other in dropped:
-            if other not in self.members or other in self.given or other == name:
-                known = ", ".join(set(self.members) - set(self.given) - {name}) or "nobody"
-                text = f"{other} is no member, or its part is here and would be shown"
-                raise InputError("bad-value", f"{text}; {known} can be let go")
-        self._check_enough(len(self.members) - len(set(dropped)))
-        masks = self._masks(name, private, set(dropped))
-        return self._write(name, WITHOUT, masks.tobytes(), dropped=json.dumps(sorted(set(dropped))))
+        gone = sorted({*dropped, *self.let_go.get(name, ())})
+        others = self.members.keys() - {name, *self.given}
+        if wrong := [other for other in gone if other not in others]:
+            text = f"{wrong[0]} is no member, or its part is here and would be shown"
+            raise InputError("bad-value", f"{text}; {', '.join(sorted(others)) or 'nobody'} can be let go")
+        self._check_enough(len(self.members) - len(gone))
+        masks = self._masks(name, private, gone)
+        return self._write(name, WITHOUT, masks.tobytes(), dropped=json.dumps(gone))
 
     def total(self, kernels) -> Delta:
         """The delta of all parts: that of `merge`, whose one source are the sums of all."""
         self._check_enough(len(self.members))
-        dropped = sorted(set(self.members) - set(self.given))
-        let_go = [n for n in self.given if n in self.let_go and self.let_go[n][1]["dropped"] == dropped]
-        if dropped and len(let_go) < len(self.given):
-            left = ", ".join(sorted(set(self.given) - set(let_go)))
+        dropped = sorted(self.members.keys() - self.given)
+        left = [n for n in self.given if dropped and self.let_go.get(n) != dropped]
+        if left or not self.given:
             words = " ".join(map(quoted, (str(self.folder), *dropped)))  # names are those of others
-            raise InputError(
-                "too-few-images",
-                f"{len(dropped)} of {len(self.members)} members have given no part: {', '.join(dropped)};"
-                f" wait, or let each of {left} run: tinytrain mask without {words} --key KEY",
-            )
+            text = f"{len(dropped)} of {len(self.members)} members have given no part: {', '.join(dropped)};"
+            text += f" wait, or let each of {', '.join(left)} run: tinytrain mask without {words} --key KEY"
+            raise InputError("too-few-images", text)
         self._check_enough(len(self.given))
         total = sum(self._values(name, PART) for name in self.given)
-        if dropped:
-            total = total - sum(self._values(name, WITHOUT) for name in self.given)
+        total -= sum((self._values(name, WITHOUT) for name in self.given if dropped), np.uint64(0))
         return self._delta(kernels, total.view(np.int64))
 
     @property
     def classes(self) -> tuple[str, ...]:
-        return tuple(sorted({name for member in self.members.values() for name in member.classes}))
+        return classes_of_all(member.classes for member in self.members.values())
 
     def _delta(self, kernels, numbers: np.ndarray) -> Delta:
         way, member = len(self.classes), next(iter(self.members.values()))
-        counts, rest = numbers[:way], numbers[way : -len(FACTS)]
-        images, warmth, unknown = numbers[-len(FACTS) :].tolist()
+        counts, rest = numbers[:way], numbers[way:-BEHIND]
+        images, warmth, unknown = numbers[-BEHIND:].tolist()
         moments = Moments(counts, rest[: way * member.size].reshape(way, -1), rest[way * member.size :])
         # Of int64 the lowest number is its own absolute value.
         largest = max(counts.max(), abs(rest.astype(float)).max() / UNIT)
-        counted = counts.min() >= 1 and counts.sum() >= images > 0 and largest <= EVER
-        if not counted or not (unknown or 0 < warmth / UNIT / images < EVER):
-            raise InputError(
-                "file-damaged", f"the parts in {self.folder} add to no sums; begin another round"
-            )
+        fit = counts.min() > 0 and counts.sum() >= images > 0 and largest <= EVER
+        if not fit or not (unknown or 0 < warmth / UNIT / images < EVER):
+            text = f"the parts in {self.folder} add to no sums; begin another round"
+            raise InputError("file-damaged", text)
         check_lengths(f"the sum of {self.folder}", moments)
         warmth = None if unknown else warmth / UNIT / images
         sources = [{"sums": digest_of(moments), "images": images, "warmth": warmth}]
@@ -190,30 +185,28 @@ class Round:
 
         _, x25519, _ = crypto()
         mine, found = self.members[name].key, np.zeros(self._size, np.uint64)
-        for other in sorted(set(others) - {name}):
+        for other in sorted({*others} - {name}):
             theirs = self.members[other].key
             try:
                 shared = private.exchange(x25519.X25519PublicKey.from_public_bytes(theirs))
             except ValueError as error:
                 raise InputError("file-damaged", f"the key of {other} in {self.folder} is none") from error
             pair = HKDF(hashes.SHA256(), 32, None, f"tinytrain mask {self.digest}".encode()).derive(shared)
-            stream = (
-                Cipher(algorithms.ChaCha20(pair, bytes(16)), None).encryptor().update(bytes(found.nbytes))
-            )
-            mask = np.frombuffer(stream, "<u8")
+            cipher = Cipher(algorithms.ChaCha20(pair, bytes(16)), None).encryptor()
+            mask = np.frombuffer(cipher.update(bytes(found.nbytes)), "<u8")
             found = found + mask if mine < theirs else found - mask
         return found
 
     @property
     def _size(self) -> int:
         way, size = len(self.classes), next(iter(self.members.values())).size
-        return way + way * size + size * (size + 1) // 2 + len(FACTS)
+        return way + way * size + size * (size + 1) // 2 + BEHIND
 
     def _own(self, key) -> tuple[str, object, dict[str, str]]:
         """Name and key of a member of this round, and the digests of what it masks and has given it for."""
         _, x25519, _ = crypto()
-        tensors, facts = _decoded(".key", read_bytes(key, MOST), str(key))
-        private = x25519.X25519PrivateKey.from_private_bytes(tensors.tobytes())
+        data, facts = _decoded(KEY, read_bytes(key, MOST), str(key))
+        private = x25519.X25519PrivateKey.from_private_bytes(data)
         public = private.public_key().public_bytes_raw()
         for name, member in self.members.items():
             if member.key == public:
@@ -225,30 +218,33 @@ class Round:
             text = f"{number} members take part in {self.folder}, and of two each knows the other's part"
             raise InputError("too-few-images", f"{text} from the sum; {LEAST} must take part")
 
-    def _check_alike(self, found: _Member, source: str) -> None:
-        """Raise InputError unless it goes together with the others."""
+    def _like_others(self, name: str, key: bytes, facts: dict, source: str) -> _Member:
+        """The member of these `facts`. Raises InputError unless it goes together with the others."""
+        classes = _names(facts["classes"], f"{source}: classes")
+        fit = facts["head"] in HEADS and re.fullmatch("[1-9][0-9]{0,4}", facts["size"])
+        if not fit or wrong_class_names([name]):
+            raise InputError("file-damaged", f"{source}: no key with classes and a head; join again")
+        rest = facts["backbone"], one_line(facts["backbone_name"], 100), facts["head"], int(facts["size"])
+        found = _Member(key, *rest, tuple(classes))
         for other in self.members.values():
             if found[1] != other.backbone or found[3:5] != other[3:5]:
                 text = f"{source} is for {found.backbone_name} with head {found.head}, {self.folder} for"
                 text += f" {other.backbone_name} with {other.head}"
                 raise InputError("backbone-mismatch", f"{text}; adapt with those")
+        classes_of_all([*(other.classes for other in self.members.values()), found.classes])
+        return found
 
     def _values(self, name: str, ending: str) -> np.ndarray:
         """(n,) uint64 of a part, or of masks. Raises InputError if they are for another round."""
-        values, facts = self._read(name, ending)
-        if facts["members"] != self.digest or values.nbytes != 8 * self._size:
+        data, facts = self._read(name, ending)
+        if facts["members"] != self.digest or len(data) != 8 * self._size:
             text = f"{name}{ending} is for other members than {self.folder} has now; begin another round"
             raise InputError("bad-value", text)
-        return values.view("<u8").astype(np.uint64)
+        return np.frombuffer(data, "<u8").astype(np.uint64)
 
-    def _read(self, name: str, ending: str) -> tuple[np.ndarray, dict]:
+    def _read(self, name: str, ending: str) -> tuple[bytes, dict[str, str]]:
         path = self.folder / f"{name}{ending}"
-        values, facts = _decoded(ending, read_bytes(path, MOST), str(path))
-        if ending == WITHOUT:
-            facts["dropped"] = parse_json(facts["dropped"], str(path))
-            if not isinstance(facts["dropped"], list):
-                raise InputError("file-damaged", f"{path}: names nobody; make it again")
-        return values, facts
+        return _decoded(ending, read_bytes(path, MOST), str(path))
 
     def _write(self, name: str, ending: str, data: bytes, **facts: str) -> str:
         write_bytes(self.folder / f"{name}{ending}", _encoded(ending, data, members=self.digest, **facts))
@@ -263,36 +259,28 @@ def _numbers(delta: Delta, classes: Sequence[str]) -> np.ndarray:
     moments = delta.head.moments.at([classes.index(name) for name in delta.class_names], len(classes))
     row = source_of(delta)
     facts = [row["images"], round((row["warmth"] or 0) * row["images"] * UNIT), int(row["warmth"] is None)]
-    parts = moments.counts, moments.sums.ravel(), moments.products, np.array(facts, np.int64)
+    parts = moments.counts, moments.sums.ravel(), moments.products, facts
     return np.concatenate(parts).astype(np.int64).view(np.uint64)
 
 
-def _member(key: bytes, facts: dict, source: str) -> _Member:
-    classes = parse_json(facts["classes"], f"{source}: classes")
-    fit = isinstance(classes, list) and not wrong_class_names(classes) and facts["head"] in HEADS
-    if not fit or not re.fullmatch("[1-9][0-9]{0,4}", facts["size"]):
-        raise InputError("file-damaged", f"{source}: no key with classes and a head; join again")
-    rest = facts["backbone"], one_line(facts["backbone_name"], 100), facts["head"], int(facts["size"])
-    return _Member(key, *rest, tuple(classes))
-
-
-FIELDS = {
-    MEMBER: {"members", "backbone", "backbone_name", "head", "size", "classes"},
-    PART: {"members"},
-    WITHOUT: {"members", "dropped"},
-    ".key": {"sums", "given"},
-}
+def _names(text: str, source: str) -> list[str]:
+    """The names in a list as JSON. Raises InputError."""
+    names = parse_json(text, source)
+    if not isinstance(names, list) or wrong_class_names(names):
+        raise InputError("file-damaged", f"{source}: this is no list of names; make the file again")
+    return names
 
 
 def _encoded(ending: str, data: bytes, **facts: str) -> bytes:
     return encode({"values": np.frombuffer(data, np.uint8)}, {"kind": KINDS[ending], **facts})
 
 
-def _decoded(ending: str, data: bytes, source: str) -> tuple[np.ndarray, dict[str, str]]:
-    """The bytes (n,) of a file, and its facts. Raises InputError."""
+def _decoded(ending: str, data: bytes, source: str) -> tuple[bytes, dict[str, str]]:
+    """The bytes of a file, and its facts. Raises InputError."""
     tensors, facts = decode(data, source)
-    values = tensors.get("values", np.zeros(0))
-    row = values.dtype == np.uint8 and values.ndim == 1 and (len(values) == 32 or ending in (PART, WITHOUT))
-    if facts.pop("kind", None) != KINDS[ending] or facts.keys() != FIELDS[ending] or not row:
+    values = tensors.get("values", np.empty(0))
+    size = KEY_BYTES if ending in (MEMBER, KEY) else values.size
+    row = values.dtype == np.uint8 and values.shape == (size,)
+    if facts.pop("kind", None) != KINDS[ending] or facts.keys() != {*FACTS[ending]} or not row:
         raise InputError("file-kind", f"{source} is no file of a round that ends in {ending}; make it again")
-    return values, facts
+    return values.tobytes(), facts

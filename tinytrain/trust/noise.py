@@ -20,9 +20,9 @@ import numpy as np
 from tinytrain import kernels
 from tinytrain.base.errors import UsageError
 from tinytrain.delta.delta import Delta
+from tinytrain.delta.merge import source_of
 from tinytrain.heads.by_means import calibrated_by_means
 from tinytrain.heads.moments import UNIT, Moments
-from tinytrain.heads.scatter_head import ScatterHead
 
 DELTA = 1e-5  # of epsilon and delta: how likely at most it is that more can be told
 SHARES = 0.2, 0.8  # of the square of the distance: counts, class sums
@@ -31,15 +31,17 @@ CDF = NormalDist().cdf
 
 
 def check_sums_alone(delta: Delta) -> None:
-    """Raise UsageError if anything would show images but the sums of one network's embeddings."""
+    """Raise UsageError if anything would show images but the sums of one network's embeddings.
+
+    They must be such as can be merged.
+    """
+    source_of(delta)
     for met, what in (
-        (not isinstance(delta.head, ScatterHead), f"the head {delta.head.kind} has no sums"),
         (delta.is_trained, "there are trained layers, which show images and stay as they are"),
         (delta.members, f"there are {len(delta.members)} networks, and sums are those of one"),
     ):
         if met:
-            remedy = "adapt one network with --no-train and --head lda, slda or ridge"
-            raise UsageError("unsupported", f"{what}; {remedy}")
+            raise UsageError("unsupported", f"{what}; adapt one network with --no-train")
     if delta.precision != "float32":
         text = f"this is for deltas in float32, and that is one in {delta.precision}; adapt in float32"
         raise UsageError("unsupported", text)
@@ -80,9 +82,7 @@ def private(delta: Delta, epsilon: float, rng: random.Random | None = None) -> D
         raise UsageError("unsupported", f"{text}; adapt without bursts")
     noisy = _noisy(head.moments, head.views, distance_for(epsilon), rng or random.SystemRandom())
     fitted = head.method.of_moments(kernels.load(), noisy, views=head.views)
-    report = {"private": {"epsilon": epsilon, "delta": DELTA}}
-    if kind := delta.report.get("episode", {}).get("kind"):
-        report["episode"] = {"kind": kind}
+    report = {"private": {"epsilon": epsilon, "delta": DELTA}, **delta.report_of_kind}
     return replace(delta, head=calibrated_by_means(fitted, WARMTH), report=report, replay=None)
 
 
@@ -94,14 +94,13 @@ def _noisy(moments: Moments, views: int, distance: float, rng: random.Random) ->
     """
     size = moments.sums.shape[1]
 
-    def normal(shape: tuple[int, ...], deviation: float) -> np.ndarray:
-        drawn = [round(rng.gauss(0, deviation)) for _ in range(math.prod(shape))]
-        return np.array(drawn, np.int64).reshape(shape)
+    def normal(like: np.ndarray, deviation: float) -> np.ndarray:
+        return np.array([round(rng.gauss(0, deviation)) for _ in range(like.size)]).reshape(like.shape)
 
     for_counts, for_sums = (distance * math.sqrt(share) for share in SHARES)
-    counts = np.maximum(moments.counts + views * normal(moments.counts.shape, 1 / for_counts), views)
+    counts = np.maximum(moments.counts + views * normal(moments.counts, 1 / for_counts), views)
     # Rounded to whole numbers an embedding may be longer than 1.
-    sums = moments.sums + normal(moments.sums.shape, views * (UNIT + size) / for_sums)
+    sums = moments.sums + normal(moments.sums, views * (UNIT + size) / for_sums)
     longer = np.linalg.norm(sums, axis=1) / (counts * float(UNIT))
     sums = np.rint(sums / np.maximum(longer, 1)[:, None]).astype(np.int64)
     means = sums / (counts[:, None] * UNIT)

@@ -26,11 +26,10 @@ def add_arguments(parser) -> None:
     parser.add_argument("delta", metavar="DELTA", help=f"{DELTA_HELP}, with what was learnt since")
     add_store(parser, "folder of the store; created if its parent folder exists")
     parser.add_argument(
-        "--signed-by",
-        metavar="KEYS",
+        "--signed-by", metavar="KEYS",
         help="file of public keys: the delta must be signed with one of them ('tinytrain sign'), and so must "
         "everything that is applied to this store from now on",
-    )
+    )  # fmt: skip
     add_json(parser)
 
 
@@ -44,8 +43,6 @@ def run(arguments) -> None:
     else:
         generation = store.commit_file(arguments.delta, arguments.signed_by)
     result = {"store": arguments.store, "generation": generation, "starts_left": TRIAL_STARTS}
-    text = (
-        f"generation {generation} is on trial for {TRIAL_STARTS} starts; keep it with "
-        f"'tinytrain confirm --store {arguments.store}'"
-    )
+    text = f"generation {generation} is on trial for {TRIAL_STARTS} starts; keep it with "
+    text += f"'tinytrain confirm --store {arguments.store}'"
     print_result(result, text, arguments.json)

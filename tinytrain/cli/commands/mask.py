@@ -25,67 +25,50 @@ EXAMPLES = """\
 
 def add_arguments(parser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    lines = dict(zip(("join", "give", "without", "sum"), EXAMPLES.splitlines(keepends=True), strict=True))
     texts = {
         "join": "make a key for the round; the member is called as its file",
         "give": "put the masked sums of the delta into the folder, once all have joined",
         "without": "let go of members that have joined and given no part",
         "sum": "make the delta of all parts",
     }
-    for name, text in texts.items():
-        action = add_action(actions, name, text, lines[name])
+    signed = "file of public keys, by one of which every file that ends in .member must be signed"
+    for (name, text), line in zip(texts.items(), EXAMPLES.splitlines(keepends=True), strict=True):
+        action = add_action(actions, name, text, line)
         if name in ("join", "give"):
             action.add_argument("delta", metavar="DELTA", help=DELTA_HELP)
         action.add_argument("folder", metavar="ROUND", help="folder of the round")
         if name == "without":
             action.add_argument("dropped", metavar="MEMBER", nargs="+", help="names of those that are let go")
-        if name == "sum":
-            action.add_argument(
-                "-o", "--out", metavar="FILE", required=True, help="file to write the delta to"
-            )
-        else:
-            action.add_argument(
-                "--key", metavar="FILE", required=True, help="own key, which nobody else may read"
-            )
-        action.add_argument(
-            "--signed-by",
-            metavar="KEYS",
-            help="file of public keys, by one of which every file that ends in .member must be signed",
-        )
+        end = ("-o", "--out"), "file to write the delta to"
+        if name != "sum":
+            end = ("--key",), "own key, which nobody else may read"
+        action.add_argument(*end[0], metavar="FILE", required=True, help=end[1])
+        action.add_argument("--signed-by", metavar="KEYS", help=signed)
         add_json(action)
 
 
 def run(arguments) -> None:
-    from tinytrain.trust.masks import MEMBER, PART, WITHOUT, Round
+    from tinytrain.trust.masks import KINDS, MEMBER, PART, WITHOUT, Round
 
-    if arguments.action == "sum":
-        return _sum(arguments)
     here = Round(arguments.folder, arguments.signed_by)
-    if arguments.action == "without":
-        name = here.without(arguments.dropped, arguments.key)
-    else:
-        name = getattr(here, arguments.action)(open_delta(arguments.delta), arguments.key)
+    if arguments.action == "sum":
+        check_outputs(arguments.out, needed=[path for path in here.folder.iterdir() if path.suffix in KINDS])
+        return _sum(arguments, here)
+    given = arguments.dropped if arguments.action == "without" else open_delta(arguments.delta)
+    name = getattr(here, arguments.action)(given, arguments.key)
     file = name + {"join": MEMBER, "give": PART, "without": WITHOUT}[arguments.action]
-    result = {"round": arguments.folder, "member": name, "file": file, "members": len({*here.members, name})}
+    result = {"round": arguments.folder, "member": name, "file": file, "members": len(here.members)}
     text = f"{name}: {file} is in {arguments.folder}, of {result['members']} members so far"
     print_result(result, text, arguments.json)
 
 
-def _sum(arguments) -> None:
+def _sum(arguments, here) -> None:
     from tinytrain import kernels
     from tinytrain.delta.file import save_delta
-    from tinytrain.trust.masks import KINDS, Round
 
-    here = Round(arguments.folder, arguments.signed_by)
-    check_outputs(arguments.out, needed=[path for path in here.folder.iterdir() if path.suffix in KINDS])
     delta = here.total(kernels.load())
     save_delta(arguments.out, delta)
-    images = round(delta.head.total / delta.views)
-    result = {
-        "out": arguments.out,
-        "members": here.given,
-        "classes": list(delta.class_names),
-        "images": images,
-    }
-    text = f"{arguments.out}: {len(here.given)} members, {len(delta.class_names)} classes, {images} images"
+    classes, images = list(delta.class_names), round(delta.head.total / delta.views)
+    result = {"out": arguments.out, "members": here.given, "classes": classes, "images": images}
+    text = f"{arguments.out}: {len(here.given)} members, {len(classes)} classes, {images} images"
     print_result(result, text, arguments.json)

@@ -2,6 +2,7 @@
 
 import os
 
+from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands.common import (
     BackboneOfDelta,
     add_backbone_of_delta,
@@ -35,36 +36,28 @@ LAYERS = {
 
 
 def add_arguments(parser) -> None:
+    text = "delta files or stores, two or more; one with --without"
+    parser.add_argument("deltas", metavar="DELTA", nargs="+", help=text)
+    text = "file to write the delta of all to"
+    parser.add_argument("-o", "--out", metavar="FILE", required=True, help=text)
     parser.add_argument(
-        "deltas", metavar="DELTA", nargs="+", help="delta files or stores, two or more; one with --without"
-    )
-    parser.add_argument(
-        "-o", "--out", metavar="FILE", required=True, help="file to write the delta of all to"
-    )
-    parser.add_argument(
-        "--check",
-        metavar="DIR",
+        "--check", metavar="DIR",
         help="folder with a folder of images per class: show how many are recognised before and after, and "
         "write nothing if merging is proved to be worse",
-    )
-    parser.add_argument(
-        "--without",
-        metavar="PART",
-        help="take the delta PART, at hand as it was merged, out of one merged DELTA: exact for sums",
-    )
-    parser.add_argument(
-        "--robust",
-        action="store_true",
-        help="leave out deltas whose class means most others contradict; three or more must hold each class",
-    )
-    parser.add_argument(
-        "--signed-by",
-        metavar="KEYS",
-        help="file of public keys, with one of which every delta must be signed ('tinytrain sign')",
-    )
+    )  # fmt: skip
+    without = "take the delta PART, at hand as it was merged, out of one merged DELTA: exact for sums"
+    parser.add_argument("--without", metavar="PART", help=without)
+    add_robust(parser)
+    signed = "file of public keys, with one of which every delta must be signed ('tinytrain sign')"
+    parser.add_argument("--signed-by", metavar="KEYS", help=signed)
     add_backbone_of_delta(parser)
     add_verbosity(parser, "every delta and conflict")
     add_json(parser)
+
+
+def add_robust(parser) -> None:
+    text = "leave out deltas whose class means most others contradict; three or more must hold each class"
+    parser.add_argument("--robust", action="store_true", help=text)
 
 
 def run(arguments) -> None:
@@ -72,31 +65,34 @@ def run(arguments) -> None:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.delta.file import save_delta
 
-    check_outputs(arguments.out, needed=arguments.deltas)
-    if arguments.signed_by is not None:
-        from tinytrain.base.files import read_bytes
-        from tinytrain.store.record import MAX_DELTA
-        from tinytrain.trust.keys import check_signed
-
-        for path in arguments.deltas:
-            check_signed(path, read_bytes(path, MAX_DELTA), arguments.signed_by)
+    names = arguments.deltas if arguments.without is None else [*arguments.deltas, arguments.without]
+    if arguments.without is not None and (len(names) > 2 or arguments.check or arguments.robust):
+        text = "--without takes a part out of one merged delta; name no other, and no check"
+        raise UsageError("usage", text)
+    check_outputs(arguments.out, needed=names)
+    opened = [_opened(path, arguments.signed_by) for path in names]
     if arguments.without is not None:
-        return _without(arguments)
-    opened = [open_delta(path) for path in arguments.deltas]
+        return _without(arguments, opened, names)
     network = BackboneOfDelta(arguments.backbone).of(opened[0], arguments.out) if arguments.check else None
+    options = {"network": network, "names": names, "robust": arguments.robust}
     with ProgressLine() as progress:
-        found = merge(
-            opened,
-            arguments.check,
-            network=network,
-            names=arguments.deltas,
-            progress=progress,
-            robust=arguments.robust,
-        )
+        found = merge(opened, arguments.check, progress=progress, **options)
     save_delta(arguments.out, found.delta)
     result = {"out": arguments.out, **found.to_json()}
     say(*found.warnings)
     print_result(result, merged_text(result, opened[0], arguments.verbose), arguments.json)
+
+
+def _opened(path: str, keys: str | None):
+    """The delta in `path`; with a file of public `keys` that of the bytes that one of them has signed."""
+    if keys is None:
+        return open_delta(path)
+    from tinytrain.base.safetensors import decode
+    from tinytrain.delta.file import decode_delta
+    from tinytrain.store.record import MAX_DELTA
+    from tinytrain.trust.keys import read_signed
+
+    return decode_delta(*decode(read_signed(path, MAX_DELTA, keys), path), path)
 
 
 def merged_text(result: dict, first, verbose: bool) -> str:
@@ -108,30 +104,22 @@ def merged_text(result: dict, first, verbose: bool) -> str:
     return worded(first.report, "\n".join(lines))
 
 
-def _without(arguments) -> None:
-    """Take one part out again."""
+def _without(arguments, deltas: list, names: list[str]) -> None:
+    """Take one part out again: the second of `deltas`."""
     from tinytrain import kernels
-    from tinytrain.base.errors import UsageError
     from tinytrain.delta.file import save_delta
     from tinytrain.delta.merge import sources_of, without
     from tinytrain.report.layout import count_of
 
-    if len(arguments.deltas) > 1 or arguments.check or arguments.robust:
-        raise UsageError(
-            "usage", "--without takes a part out of one merged delta; name no other, and no check"
-        )
-    check_outputs(arguments.out, needed=(arguments.without,))
-    names = *arguments.deltas, arguments.without
-    delta = without(kernels.load(), *map(open_delta, names), names)
+    delta = without(kernels.load(), *deltas, names)
     save_delta(arguments.out, delta)
-    parts, classes = sources_of(delta), list(delta.class_names)
+    parts, classes, trained = sources_of(delta), list(delta.class_names), delta.is_trained
     images = sum(row["images"] for row in parts)
     result = {"out": arguments.out, "classes": classes, "parts": len(parts), "images": images}
     left = f"{count_of(len(parts), 'delta')} with {count_of(images, 'image')}"
     text = f"{arguments.out}: {len(classes)} classes, of {left}"
-    if delta.is_trained:
-        text += "; trained layers stay as they are, and have seen the others"
-    print_result({**result, "layers_kept": delta.is_trained}, text, arguments.json)
+    text += "; trained layers stay as they are, and have seen the others" * trained
+    print_result({**result, "layers_kept": trained}, text, arguments.json)
 
 
 def _items(out: str, result: dict) -> list:
@@ -153,12 +141,10 @@ def _items(out: str, result: dict) -> list:
         best = max(right["each"])
         text = f"{right['merged']} of {right['n']} images recognised; by the best of the deltas {best}"
         items.insert(0, Item("checked", text))
-    if result["left_out"]:
-        names = "; ".join(map(short, result["left_out"]))
-        items.append(Item("left out", f"{names}: all of its images are in others"))
-    if result["outvoted"]:
-        names = "; ".join(map(short, result["outvoted"]))
-        items.append(Item("outvoted", f"{names}: most others call something else so; left out"))
+    why = "all of its images are in others", "most others call something else so; left out"
+    for label, text in zip(("left out", "outvoted"), why, strict=True):
+        if names := "; ".join(map(short, result[label.replace(" ", "_")])):
+            items.append(Item(label, f"{names}: {text}"))
     if result["conflicts"]:
         texts = tuple(row["text"] for row in result["conflicts"])
         items.append(Item("look at", count_of(len(texts), "conflict"), texts))

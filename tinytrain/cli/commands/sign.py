@@ -26,24 +26,22 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> None:
-    from pathlib import Path
-
+    from tinytrain.base.files import read_bytes
     from tinytrain.trust import keys
 
-    if (arguments.file is None) != (arguments.new_key is not None) or not (
-        arguments.key or arguments.check or arguments.new_key
-    ):
+    file, new = arguments.file, arguments.new_key
+    if (file is None) != (new is not None) or not (arguments.key or arguments.check or new):
         raise UsageError("usage", "name a FILE with --key or --check, or make a --new-key and name no file")
-    if arguments.new_key:
-        check_outputs(arguments.new_key, arguments.new_key + keys.PUBLIC)
-        name, out = keys.make_key(arguments.new_key), arguments.new_key
+    out = new or f"{file}{keys.SIGNATURE}"
+    if new:
+        check_outputs(new, new + keys.PUBLIC)
+        name = keys.make_key(new)
         text = f"{out}: key {name}; give {out}{keys.PUBLIC} to those who are to check"
     elif arguments.key:
-        check_outputs(arguments.file + keys.SIGNATURE)
-        name, out = keys.sign(arguments.file, arguments.key), arguments.file + keys.SIGNATURE
+        check_outputs(out)
+        name = keys.sign(file, arguments.key)
         text = f"{out}: signed with key {name}"
     else:
-        data, out = keys.read_bytes(Path(arguments.file), keys.LARGEST), None
-        name = keys.check_signed(arguments.file, data, arguments.check)
-        text = f"{arguments.file} is signed with key {name}"
-    print_result({"file": arguments.file, "out": out, "key": name}, text, arguments.json)
+        out, name = None, keys.check_signed(file, read_bytes(file, keys.LARGEST), arguments.check)
+        text = f"{file} is signed with key {name}"
+    print_result({"file": file, "out": out, "key": name}, text, arguments.json)
