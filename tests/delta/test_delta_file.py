@@ -236,6 +236,15 @@ DAMAGES = {
     "a report that is a list": (lambda t, m: m.update(report="[]"), REPORT),
     "an infinite number in the report": (lambda t, m: m.update(report='{"x":[1e999]}'), REPORT),
     "NaN in the report": (lambda t, m: m.update(report='{"x":NaN}'), "report: NaN is not"),
+    "an episode in the report that is a number": (damage_json("report", episode=5), "report: episode is 5"),
+    "a kind of input that is a list": (
+        damage_json("report", episode={"kind": []}),
+        "report: episode.kind is",
+    ),
+    "forgotten classes that are no number": (
+        damage_json("report", forgotten={"classes": "x"}),
+        "report: forgotten.traces is",
+    ),
     "text that is no JSON": (lambda t, m: m.update(head="{"), "head: not JSON"),
     "one class": (lambda t, m: m.update(classes='["a"]'), "classes must be a list of"),
     "a class twice": (lambda t, m: m.update(classes='["a","b","a"]'), "2 classes are called 'a'"),

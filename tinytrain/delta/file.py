@@ -26,6 +26,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.files import write_bytes
 from tinytrain.base.safetensors import encode, parse_json, read_file
+from tinytrain.base.schema import count, holding, list_of, parsed, text
 from tinytrain.delta.delta import Changes, Delta, Slice, damaged
 from tinytrain.delta.kept_features import REPLAY_NAMES, read_replay, replay_tensors
 from tinytrain.heads.head import Head, HeadMethod
@@ -51,6 +52,11 @@ ARITHMETIC = re.compile(r"[a-z][a-z0-9-]{0,30}(:[0-9a-z.+-]{1,30}){0,4}")
 HEAD_FIELDS = ("kind", "temperature", "left_out", "views")
 OPTIONAL = {"limit"}  # not in deltas from before heads had one
 SLICE_NAME = re.compile(r"(0|[1-9][0-9]{0,3})\.(?:(weight|bias)\.(channels|values)|(weight)\.(inputs))")
+# What of a report is worked with, if it is there.
+REPORTED = {
+    "episode": holding({"kind": text, "shots": list_of(count(0), most=MAX_CLASSES)}, ("kind", "shots")),
+    "forgotten": holding({"classes": count(0), "traces": list_of(text)}),
+}
 MAX_NAME = 100
 MAX_VIEWS = 1000
 
@@ -158,6 +164,7 @@ def decode_delta(
     report = parse_json(metadata["report"], f"{source}: report", floats=True)
     if not isinstance(report, dict) or not _finite_json(report):
         raise damaged(f"{source}: the report must be an object of finite values")
+    parsed(holding(REPORTED, REPORTED), report, f"{source}: report", "file-damaged")
     own = {name: a for name, a in tensors.items() if name.startswith("head.")}
     current = method.current({name.removeprefix("head."): a for name, a in own.items()})
     tensors = {name: a for name, a in tensors.items() if name not in own}
