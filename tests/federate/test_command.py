@@ -58,6 +58,7 @@ def test_a_client_without_a_server_gives_up_in_one_line(folder, capsys):
     [
         (["--layers", "2"], "with it goes --plan, and only with it"),
         (["--plan", "plan.json"], "with it goes --plan, and only with it"),
+        (["--least", "3"], "--least 3 answers never come from 2 clients"),
         (["--host", "0.0.0.0"], "is open to others; give --token-file"),
         (["--head", "cosine"], "cosine"),
     ],
@@ -68,16 +69,27 @@ def test_a_server_that_cannot_be_is_one_line(folder, capsys, more, text):
     assert code == 2 and text in err and not (folder / "state").exists()
 
 
+class Answer:
+    """An answer of a server that ended `length` bytes too early."""
+
+    def __init__(self, data, length=0):
+        self.length, self.read, self.close = length, lambda limit: data, lambda: None
+
+    __enter__, __exit__ = (lambda self: self), (lambda self, *_: None)
+
+
+def test_an_answer_that_ended_too_early_is_asked_for_again(monkeypatch):
+    answers = [Answer(b"ta", 2), Answer(b"task")]
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: answers.pop(0))
+    assert Server("http://pi:1", "ann", poll=0).ask("/task") == b"task" and not answers
+
+
 def test_a_client_sends_its_name_and_its_token_and_reads_the_answer(monkeypatch):
     seen = []
 
-    class Answer:
-        read, close = staticmethod(lambda limit: b"task"), staticmethod(lambda: None)
-        __enter__, __exit__ = (lambda self: self), (lambda self, *_: None)
-
     def answered(request, timeout):
         seen.append((request.full_url, request.get_header("Authorization"), request.data))
-        return Answer()
+        return Answer(b"task")
 
     monkeypatch.setattr("urllib.request.urlopen", answered)
     assert Server("http://pi:1", "a b", "secret").ask("/answer", b"data", round=3) == b"task"

@@ -85,7 +85,7 @@ def run(asked, folder, names=NAMES):
     with grid.listening(held, "127.0.0.1", 0, None) as address:
         fleet = Fleet(address)
         fleet.start(*names)
-        deltas, found, ran = server.run(asked, held, folder)
+        deltas, found, ran = server.run(asked, held)
         merged = merge(kernels.load(), deltas, found).delta
         server.finish(held, encode_delta(merged), list(names))
     for thread in fleet.threads:
@@ -275,6 +275,23 @@ def test_a_client_that_goes_in_the_middle_of_its_answer_leaves_no_trace(tmp_path
                 gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
         assert sides.Server(address, "ann").ask("/task") == b""
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="there is no IPv6")
+def test_an_address_of_version_6_is_one_that_clients_can_use(tmp_path):
+    asked = asked_for()
+    held = grid.HttpGrid(tmp_path, 1, asked.content_of, lambda *_: None, lambda _: None)
+    with grid.listening(held, "::1", 0, None) as address:
+        assert address.startswith("http://[::1]:") and sides.Server(address, "ann").ask("/task") == b""
+
+
+def test_an_empty_name_of_a_token_file_opens_no_server_to_others(tmp_path, capsys):
+    """Such as ``--token-file "$TOKEN"`` where that is not set."""
+    write_network(tmp_path)
+    words = ("--backbone", tmp_path / "toy.safetensors", "-o", tmp_path / "out", "--deadline", "0.01")
+    host = ("--host", "0.0.0.0", "--token-file", "", "--port", "0")
+    assert tt("federate", "server", tmp_path / "state", *host, *words) == 6
+    assert "listening" not in capsys.readouterr().err
 
 
 def test_who_has_no_token_is_told_nothing(tmp_path):

@@ -9,9 +9,10 @@ from cases import each
 from headdata import embeddings, fitted
 
 from tinytrain import federate
-from tinytrain.base.errors import InputError, UsageError
+from tinytrain.base.errors import InputError, TinytrainError, UsageError
 from tinytrain.base.safetensors import decode, encode
 from tinytrain.delta.delta import Delta, apply
+from tinytrain.delta.file import encode_delta
 from tinytrain.federate import task as tasks
 from tinytrain.federate.work import Client
 from tinytrain.heads.registry import HEADS
@@ -138,6 +139,27 @@ def test_an_answer_with_another_head_or_with_layers_is_refused(client, asked):
     with pytest.raises(InputError, match="run-mismatch"):
         tasks.decode_head(encode(tensors, metadata), task, NETWORK, "here")
     assert delta.head.kind == "lda"
+
+
+def test_an_answer_that_cannot_be_merged_is_refused_when_it_comes(client, asked):
+    """Otherwise it would end all rounds when all have answered."""
+    task = replace(asked[0], number=2)
+    delta = tasks.decode_head(client.answer(task, asked[1]), task, NETWORK, "here")
+    head = delta.head
+    wrong = {
+        "has a background": replace(delta, head=head.knowing(0)),
+        "times as large": replace(delta, head=replace(head, sums=head.sums * 9)),
+        "no head lda alone": replace(delta, report={"merged": {"sums": "", "sources": []}}),
+    }
+    for text, other in wrong.items():
+        with pytest.raises(TinytrainError, match=f"here.* {text}"):
+            tasks.decode_head(encode_delta(other), task, NETWORK, "here")
+
+
+def test_a_client_with_a_background_says_so_before_any_work(client, asked):
+    names = ("background", *client.episode.class_names[1:])
+    with pytest.raises(UsageError, match="unsupported: there is a background"):
+        replace(client, episode=replace(client.episode, class_names=names)).answer(*asked)
 
 
 def test_a_task_for_another_network_is_refused_before_any_work(client, asked):

@@ -41,7 +41,10 @@ class Server:
             try:
                 request = urllib.request.Request(f"{self.address}{path}?{query}", data, headers)
                 with urllib.request.urlopen(request, timeout=REQUEST) as answer:
-                    return answer.read(MAX_FILE)
+                    found = answer.read(MAX_FILE)
+                    if answer.length:  # the server has gone in the middle
+                        raise http.client.IncompleteRead(found)
+                    return found
             except urllib.error.HTTPError as error:
                 with error:
                     words = error.read(1000).decode(errors="replace")

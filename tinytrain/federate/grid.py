@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from flwr.app import Message, RecordDict
+from flwr.app import Message
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
@@ -27,7 +27,7 @@ from tinytrain.base.files import read_bytes, write_bytes
 from tinytrain.base.safetensors import MAX_FILE
 from tinytrain.base.sockets import bound
 from tinytrain.federate.rounds import asked_for
-from tinytrain.federate.task import Task, encode_task
+from tinytrain.federate.task import encode_task
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 SILENCE = 30  # seconds without a byte from a client that asks
@@ -39,34 +39,24 @@ class HttpGrid(Grid):
     ``told(name, done, total)`` hears of answers to the task of that name, ``say(line)`` of what was refused.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        places: int,
-        content_of: Callable[[bytes, Task, str], RecordDict],
-        told: Callable[[str, int, int], object],
-        say: Callable[[str], object],
-    ):
+    run: Run | None = None
+
+    def __init__(self, folder: Path, places: int, content_of: Callable, told: Callable, say: Callable):
         self.folder, self.places, self.content_of, self.told, self.say = folder, places, content_of, told, say
-        self.task, self.asked, self.result = None, b"", None
+        self.task, self.result = None, None
         self.names: list[str] = []  # by place
         self.taken: set[str] = set()  # who has the result
-        self.bytes_in = self.bytes_out = 0
         self._messages: dict[int, Message] = {}
-        self._replies: dict[str, Message] = {}
+        self.replies: dict[str, Message] = {}  # to the last task, by name
         self.changed = threading.Condition()
         self.set_run(Run.create_empty(1))
 
     # What Flower asks of a grid.
 
     def set_run(self, run: Run) -> None:
-        self._run = run
+        self.run = run
         # Messages are made of these, which only Flower's own engines set.
         TaskIdentity.run_id, TaskIdentity.task_id, TaskIdentity.node_id = run.run_id, 1, 1
-
-    @property
-    def run(self) -> Run:
-        return self._run
 
     def create_message(self, content, message_type, dst_node_id, group_id, ttl=None) -> Message:
         return Message(content, dst_node_id, message_type, group_id=group_id, ttl=ttl)
@@ -79,24 +69,24 @@ class HttpGrid(Grid):
         with self.changed:
             self._messages = {m.metadata.dst_node_id: m for m in messages}
             self.task, arrays = asked_for(next(iter(self._messages.values())))
-            self.asked, self._replies = encode_task(self.task, arrays), {}
+            self.asked, self.replies = encode_task(self.task, arrays), {}
             self.bytes_in = self.bytes_out = 0
             kept = self.folder / f"round-{self.task.number}"
             kept.mkdir(parents=True, exist_ok=True)
             for path in sorted(kept.glob("*.safetensors")):
                 self._count(path.stem, read_bytes(path, MAX_FILE))
-            self.told(self.task.name, len(self._replies), self.places)
+            self.told(self.task.name, len(self.replies), self.places)
         return map(str, self._messages)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """The answers so far."""
         with self.changed:
-            return list(self._replies.values())
+            return list(self.replies.values())
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None):
         asked = self.push_messages(messages)
         with self.changed:
-            self.changed.wait_for(lambda: len(self._replies) == self.places, timeout)
+            self.changed.wait_for(lambda: len(self.replies) == self.places, timeout)
             answers = self.pull_messages(asked)
             self.task = None  # what comes now is late
         return answers
@@ -107,7 +97,7 @@ class HttpGrid(Grid):
         """The bytes of a task behind round `after`; None if there is none yet, or no longer one."""
         with self.changed:
             self._place(name)
-            if self.task is None or self.task.number <= after or name in self._replies:
+            if self.task is None or self.task.number <= after or name in self.replies:
                 return None
             self.bytes_out += len(self.asked)
             return self.asked
@@ -118,10 +108,10 @@ class HttpGrid(Grid):
             self._place(name)
             if self.task is None or self.task.number != number:
                 raise InputError("run-mismatch", f"round {number} is over; wait for the next one")
-            if name in self._replies:
+            if name in self.replies:
                 raise InputError("run-mismatch", f"{name!r} has answered; give clients different --name")
             self._count(name, data, new=True)
-            self.told(self.task.name, len(self._replies), self.places)
+            self.told(self.task.name, len(self.replies), self.places)
             self.changed.notify_all()
 
     def take_result(self, name: str) -> bytes | None:
@@ -146,13 +136,11 @@ class HttpGrid(Grid):
         content = self.content_of(data, self.task, name)
         if new:
             write_bytes(self.folder / f"round-{self.task.number}" / f"{name}.safetensors", data)
-        self._replies[name] = Message(content, reply_to=self._messages[self._place(name)])
+        self.replies[name] = Message(content, reply_to=self._messages[self._place(name)])
         self.bytes_in += len(data)
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
     def handle_error(self, request, client_address) -> None:
         if not isinstance(sys.exception(), OSError):  # otherwise the client has gone, and asks again
             super().handle_error(request, client_address)
@@ -169,19 +157,13 @@ def listening(grid: HttpGrid, host: str, port: int, token: str | None) -> Iterat
             pass
 
         def do_GET(self) -> None:
-            self._within(self._get)
-
-        def do_POST(self) -> None:
-            self._within(self._post)
-
-        def _within(self, answered) -> None:
             given = self.headers.get("Authorization", "")
             if token is not None and not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
                 return self._send(403, b"this server wants the token in its --token-file")
             try:
                 address = urllib.parse.urlsplit(self.path)
                 facts = dict(urllib.parse.parse_qsl(address.query))
-                found = answered(address.path, facts.get("name", ""), int(facts.get("round", "0")[:9]))
+                found = self._asked(address.path, facts.get("name", ""), int(facts.get("round", "0")[:9]))
             except ValueError:
                 self._send(400, b"this is no address, or its round must be a number")
             except TinytrainError as error:
@@ -190,17 +172,18 @@ def listening(grid: HttpGrid, host: str, port: int, token: str | None) -> Iterat
             else:
                 self._send(204 if found is None else 200, found or b"")
 
-        def _get(self, path: str, name: str, number: int) -> bytes | None:
-            if path == "/task":
-                return grid.next_task(name, number)
-            if path == "/result":
-                return grid.take_result(name)
-            raise InputError("bad-value", f"{path!r:.80} is not known here; ask for /task or /result")
+        def do_POST(self) -> None:
+            self.do_GET()
 
-        def _post(self, path: str, name: str, number: int) -> bytes:
-            length = self.headers.get("Content-Length", "")
-            if path != "/answer" or not length.isdigit() or not 1 <= int(length[:12]) <= MAX_FILE:
-                raise InputError("bad-value", f"{path!r:.80} with {length!r:.20} bytes is no answer")
+        def _asked(self, path: str, name: str, number: int) -> bytes | None:
+            asked, length = (self.command, path), self.headers.get("Content-Length", "")
+            if asked == ("GET", "/task"):
+                return grid.next_task(name, number)
+            if asked == ("GET", "/result"):
+                return grid.take_result(name)
+            if asked != ("POST", "/answer") or not length.isdigit() or not 1 <= int(length[:12]) <= MAX_FILE:
+                text = f"{self.command} {path!r:.80} with {length!r:.20} bytes is not known here"
+                raise InputError("bad-value", f"{text}; get /task or /result, or post an /answer")
             grid.answer(name, number, self.rfile.read(int(length)))
             return b"taken"
 
@@ -215,6 +198,6 @@ def listening(grid: HttpGrid, host: str, port: int, token: str | None) -> Iterat
         found.socket, found.server_address = listening, listening.getsockname()
         threading.Thread(target=found.serve_forever, daemon=True).start()
         try:
-            yield f"http://{host}:{listening.getsockname()[1]}"
+            yield f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
         finally:
             found.shutdown()

@@ -81,8 +81,7 @@ class Rounds(NamedTuple):
         strategy = STRATEGIES[self.strategy](len(list(grid.get_node_ids())))
         task = ConfigRecord({"task": encode_task(self.task(number), {})})
         asked = strategy.configure_train(number, recorded(arrays), task, grid)
-        answers = self._answers(grid, asked, self.task(number))
-        found, _ = strategy.aggregate_train(number, answers)
+        found, _ = strategy.aggregate_train(number, self._answers(grid, asked, self.task(number)))
         return {name: array.numpy().astype("f4") for name, array in found.items()}
 
     def run_heads(self, grid: Grid, arrays: Arrays) -> tuple[list[Delta], list[str]]:
@@ -94,21 +93,18 @@ class Rounds(NamedTuple):
         answers = [answer.content for answer in self._answers(grid, asked, task)]
         names = [found["from"]["name"] for found in answers]
         slices = changes_of(self.network, self.recipe, arrays, "layers").slices if self.recipe else ()
-        deltas = [
-            decode_head(found["head"]["delta"], task, self.network, name)
-            for found, name in zip(answers, names, strict=True)
-        ]
+        pairs = zip((found["head"]["delta"] for found in answers), names, strict=True)
+        deltas = (decode_head(data, task, self.network, name) for data, name in pairs)
         return [replace(delta, slices=slices) for delta in deltas], names
 
     def _answers(self, grid: Grid, asked: Iterable[Message], task: Task) -> list[Message]:
         """Those in the order of their names, which decides how floats are added."""
         found = [a for a in grid.send_and_receive(asked, timeout=self.deadline) if a.has_content()]
         if len(found) < self.least:
-            raise InputError(
-                "file-missing",
-                f"{task.name}: {len(found)} answers came within {self.deadline:g} s, {self.least} are needed;"
-                " start the server again to wait for others",
+            text = (
+                f"{task.name}: {len(found)} answers came within {self.deadline:g} s, {self.least} are needed"
             )
+            raise InputError("file-missing", f"{text}; start the server again to wait for others")
         return sorted(found, key=lambda answer: answer.content["from"]["name"])
 
 

@@ -14,6 +14,7 @@ from tinytrain.base.safetensors import encode, read_file
 from tinytrain.delta.delta import Delta
 from tinytrain.federate.grid import HttpGrid
 from tinytrain.federate.rounds import Rounds
+from tinytrain.federate.task import Task
 from tinytrain.plan.plan import MAX_BYTES, plain
 
 FOR_CLIENTS = 30  # seconds that clients have to fetch the result
@@ -28,21 +29,21 @@ class Ran(NamedTuple):
     bytes_out: int
 
 
-def run(rounds: Rounds, grid: HttpGrid, folder: Path) -> tuple[list[Delta], list[str], list[Ran]]:
+def run(rounds: Rounds, grid: HttpGrid) -> tuple[list[Delta], list[str], list[Ran]]:
     """All rounds that are left: deltas to be merged, the names of who sent them, and each round.
 
     Raises InputError ``run-mismatch`` for a folder of other rounds, and what `Rounds` raises.
     """
+    folder, arrays, done, ran = grid.folder, rounds.begin(), 0, []
     _check(rounds, folder)
-    arrays, done, ran = rounds.begin(), 0, []
     while (kept := folder / f"layers-{done + 1}.safetensors").exists() and done < rounds.layers:
         (arrays, _), done = read_file(kept), done + 1
     for number in range(done + 1, rounds.layers + 1):
         arrays = rounds.run_layers(grid, number, arrays)
         write_bytes(folder / f"layers-{number}.safetensors", encode(arrays, {}))
-        ran.append(_ran(rounds, grid, number, folder))
+        ran.append(_ran(grid, rounds.task(number)))
     deltas, names = rounds.run_heads(grid, arrays)
-    return deltas, names, [*ran, _ran(rounds, grid, rounds.layers + 1, folder)]
+    return deltas, names, [*ran, _ran(grid, rounds.task(rounds.layers + 1))]
 
 
 def finish(grid: HttpGrid, data: bytes, names: list[str], seconds: float = FOR_CLIENTS) -> None:
@@ -59,11 +60,9 @@ def _check(rounds: Rounds, folder: Path) -> None:
     if not path.exists():
         write_bytes(path, text)
     elif read_bytes(path, MAX_BYTES) != text:
-        raise InputError(
-            "run-mismatch", f"{folder} holds rounds with another network or other options; name a new folder"
-        )
+        text = f"{folder} holds rounds with another network or other options; name a new folder"
+        raise InputError("run-mismatch", text)
 
 
-def _ran(rounds: Rounds, grid: HttpGrid, number: int, folder: Path) -> Ran:
-    names = sorted(path.stem for path in (folder / f"round-{number}").glob("*.safetensors"))
-    return Ran(rounds.task(number).name, tuple(names), grid.bytes_in, grid.bytes_out)
+def _ran(grid: HttpGrid, task: Task) -> Ran:
+    return Ran(task.name, tuple(sorted(grid.replies)), grid.bytes_in, grid.bytes_out)

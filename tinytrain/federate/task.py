@@ -15,6 +15,7 @@ from tinytrain.base.safetensors import decode, encode, parse_json
 from tinytrain.base.schema import choice, count, parsed, table, text
 from tinytrain.delta.delta import Changes, Delta, Slice
 from tinytrain.delta.file import decode_delta, encode_delta
+from tinytrain.delta.merge import source_of
 from tinytrain.federate import HEADS
 from tinytrain.network.network import Network
 from tinytrain.plan.plan import Plan, plain, recipe_check
@@ -48,15 +49,8 @@ class Task:
         return f"round {self.number} of {self.rounds}, {'layers' if self.of_layers else 'heads'}"
 
 
-_CHECK = table(
-    Task,
-    {
-        **dict.fromkeys(("number", "rounds"), count(1, 1000)),
-        "backbone": text,
-        "head": choice(*HEADS),
-        "recipe": recipe_check(),
-    },
-)
+_FIELDS = {"backbone": text, "head": choice(*HEADS), "recipe": recipe_check()}
+_CHECK = table(Task, _FIELDS | dict.fromkeys(("number", "rounds"), count(1, 1000)))
 
 
 def encode_task(task: Task, arrays: Arrays) -> bytes:
@@ -97,19 +91,22 @@ def check_arrays(arrays: Arrays, like: Arrays, source: str) -> None:
 
 
 def decode_head(data: bytes, task: Task, network: Network, source: str) -> Delta:
-    """A delta that answers a round of heads: a head of the task for `network`, and nothing else."""
+    """A delta that answers a round of heads: a head of the task for `network`, and nothing else.
+
+    It can be merged: otherwise one answer would end all rounds. Raises InputError and UsageError.
+    """
     delta = decode_delta(*decode(data, source), source)
     delta.check_backbone(network)
-    if delta.is_trained or delta.head.kind != task.head:
+    alone = not (delta.is_trained or delta.replay) and delta.report == delta.report_of_kind
+    if not alone or delta.head.kind != task.head:
         raise InputError("run-mismatch", f"{source} is no head {task.head} alone; answer what is asked")
+    source_of(delta, source)
     return delta
 
 
 def encode_head(delta: Delta) -> bytes:
     """The head of `delta` alone, as bytes: of its report only the kind of input, for what the result says."""
-    kind = delta.report.get("episode", {}).get("kind")
-    report = {"episode": {"kind": kind}} if kind else {}
-    return encode_delta(replace(delta, slices=(), replay=None, report=report))
+    return encode_delta(replace(delta, slices=(), replay=None, report=delta.report_of_kind))
 
 
 def recipe_of(plan: Plan, network: Network, steps: int | None = None) -> Recipe:
@@ -125,9 +122,8 @@ def recipe_of(plan: Plan, network: Network, steps: int | None = None) -> Recipe:
     recipe = replace(plan.recipe, options=options, steps=steps or plan.recipe.steps)
     check_recipe(network, recipe)
     added = [u.layer for u in recipe.updates if u.layer >= len(network.layers)]
-    if recipe.precision != "float32" or added or not recipe.updates:
-        why = f"in {recipe.precision}" if recipe.precision != "float32" else "that the network does not have"
-        why = why if recipe.updates else "not at all"
+    why = "that the network does not have" if added else "" if recipe.updates else "not at all"
+    if why := f"in {recipe.precision}" if recipe.updates and recipe.precision != "float32" else why:
         raise UsageError("unsupported", f"the plan trains layers {why}; make one with --precision float32")
     return recipe
 
@@ -145,18 +141,12 @@ def arrays_of(network: Network, recipe: Recipe) -> Arrays:
     return found
 
 
-def changes_of(network: Network, recipe: Recipe | None, arrays: Arrays, source: str) -> Changes:
+def changes_of(network: Network, recipe: Recipe, arrays: Arrays, source: str) -> Changes:
     """`arrays` as changes of `network`. Raises InputError unless they are those that `recipe` trains."""
-    places = slots(network, recipe) if recipe else ()
-    check_arrays(arrays, arrays_of(network, recipe) if recipe else {}, source)
-    slices = (
-        Slice(
-            s.layer,
-            s.part,
-            np.array(s.channels, np.int32),
-            arrays[f"{s.layer}.{s.part}"],
-            None if s.inputs is None else np.array(s.inputs, np.int32),
-        )
-        for s in places
-    )
+    check_arrays(arrays, arrays_of(network, recipe), source)
+    slices = []
+    for s in slots(network, recipe):
+        inputs = None if s.inputs is None else np.array(s.inputs, np.int32)
+        values, channels = arrays[f"{s.layer}.{s.part}"], np.array(s.channels, np.int32)
+        slices.append(Slice(s.layer, s.part, channels, values, inputs))
     return Changes(network.digest, network.name, tuple(slices))

@@ -1,6 +1,5 @@
 """``tinytrain federate``: rounds in which several devices learn together over a network."""
 
-import os
 import socket
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from tinytrain.cli.commands.common import (
     say,
     token_in,
 )
-from tinytrain.cli.commands.merge import merged_text
+from tinytrain.cli.commands.merge import add_robust, merged_text
 from tinytrain.federate import HEADS, STRATEGIES
 
 SERVER = (
@@ -53,25 +52,22 @@ def add_arguments(parser) -> None:
     server = add_action(actions, "server", "ask clients for one delta", SERVER_EXAMPLES, description=SERVER)
     server.add_argument("state", metavar="DIR", help="folder that keeps the rounds; made if it is new")
     add_number(server, "--clients", 2, "clients that are expected", 2)
-    add_number(server, "--least", 1, "answers that a round needs; default: those of all clients")
-    server.add_argument(
-        "--deadline", type=parse_seconds, default=3600.0, metavar="SECONDS",
-        help="how long a round waits for clients that do not answer; default: 3600",
-    )  # fmt: skip
+    add_number(server, "--least", 2, "answers that a round needs; default: those of all clients")
+    text = "how long a round waits for clients that do not answer; default: 3600"
+    server.add_argument("--deadline", type=parse_seconds, default=3600.0, metavar="SECONDS", help=text)
     add_number(server, "--layers", 0, "rounds of trained layers before the one of heads", 0, metavar="K")
     server.add_argument("--plan", metavar="FILE", help="what is trained, by 'tinytrain plan --out'")
     add_number(server, "--steps", 1, "of training in each round; default: those of the plan")
-    server.add_argument(
-        "--strategy", choices=STRATEGIES, default="average",
-        help="how layers are put together: average by images; or, where one client of five may be wrong, "
-        "median, trimmed mean, krum (those of one client); default: average",
-    )  # fmt: skip
+    text = (
+        "how layers are put together: average by images; or, where one client of five may be wrong, median, "
+    )
+    text += "trimmed mean, krum (those of one client); default: average"
+    server.add_argument("--strategy", choices=STRATEGIES, default="average", help=text)
     server.add_argument("--head", choices=HEADS, default="lda", help="default: lda")
     server.add_argument("--check", metavar="DIR", help="images to try the result on, as in merge")
-    server.add_argument(
-        "--host", metavar="ADDR", default="127.0.0.1",
-        help="address to listen at; 0.0.0.0: all of this machine, which needs --token-file",
-    )  # fmt: skip
+    add_robust(server)
+    text = "address to listen at; 0.0.0.0: all of this machine, which needs --token-file"
+    server.add_argument("--host", metavar="ADDR", default="127.0.0.1", help=text)
     add_number(server, "--port", 0, "port to listen at; 0: a free one", 8765)
     client = add_action(actions, "client", "take part with own images", CLIENT_EXAMPLES, description=CLIENT)
     client.add_argument("server", metavar="URL", help="address of the server")
@@ -79,10 +75,8 @@ def add_arguments(parser) -> None:
     client.add_argument("--name", metavar="NAME", help="of this client; default: that of the machine")
     client.add_argument("--budget", type=parse_bytes, metavar="SIZE", help="memory; default: as in adapt")
     add_number(client, "--seed", 0, "seed of all random choices", 0)
-    client.add_argument(
-        "--patience", type=parse_seconds, default=60.0, metavar="SECONDS",
-        help="how long a server that does not answer is tried; default: 60",
-    )  # fmt: skip
+    text = "how long a server that does not answer is tried; default: 60"
+    client.add_argument("--patience", type=parse_seconds, default=60.0, metavar="SECONDS", help=text)
     add_threads(client)
     for each in (server, client):
         each.add_argument("-o", "--out", metavar="FILE", required=True, help="delta file to write")
@@ -99,6 +93,10 @@ def run(arguments) -> None:
 def _server(arguments) -> None:
     if bool(arguments.layers) != bool(arguments.plan):
         raise UsageError("usage", f"--layers {arguments.layers} given; with it goes --plan, and only with it")
+    clients = arguments.clients
+    least = arguments.least or clients
+    if least > clients:
+        raise UsageError("usage", f"--least {least} answers never come from {clients} clients; give less")
     if arguments.token_file is None and not is_loopback(arguments.host):
         raise UsageError("usage", f"{arguments.host} is open to others; give --token-file, as to clients")
     with needed("flwr", "federated", "a server"):
@@ -107,75 +105,63 @@ def _server(arguments) -> None:
     from tinytrain.api.opening import open_network
     from tinytrain.base.progress import ProgressLine
     from tinytrain.delta.file import encode_delta, save_delta
-
-    check_outputs(arguments.out, needed=(arguments.plan,))
-    network = open_network(arguments.backbone)
-    remember_backbone(arguments.backbone, network)
-    token = token_in(arguments.token_file) if arguments.token_file else None
-    asked = rounds.Rounds(
-        network,
-        arguments.head,
-        arguments.layers,
-        _recipe(arguments, network),
-        arguments.strategy,
-        arguments.least or arguments.clients,
-        arguments.deadline,
-    )
-    folder = Path(arguments.state)
-    with ProgressLine() as progress:
-        places = grid.HttpGrid(
-            folder, arguments.clients, asked.content_of, lambda *facts: progress(*facts, None), say
-        )
-        with grid.listening(places, arguments.host, arguments.port, token) as address:
-            say(f"listening at {address}")
-            deltas, names, ran = server.run(asked, places, folder)
-            found = merge(deltas, arguments.check, network=network, names=names, progress=progress)
-            save_delta(arguments.out, found.delta)
-            server.finish(places, encode_delta(found.delta), names)
-    result = {"out": arguments.out, "rounds": [row._asdict() for row in ran], **found.to_json()}
-    say(*found.warnings)
-    lines = [
-        f"{row.name}: {len(row.answered)} of {arguments.clients} answered, {row.bytes_in:,} bytes in,"
-        f" {row.bytes_out:,} out"
-        for row in ran
-    ]
-    text = merged_text(result, deltas[0], arguments.verbose)
-    print_result(result, "\n".join([*lines, text]), arguments.json)
-
-
-def _recipe(arguments, network):
-    """What the rounds of layers train, None without any."""
-    if not arguments.plan:
-        return None
     from tinytrain.federate.task import recipe_of
     from tinytrain.network.committee import alone
     from tinytrain.plan.plan import load_plan
 
-    return recipe_of(load_plan(arguments.plan), alone(network, "--layers"), arguments.steps)
+    check_outputs(arguments.out, needed=(arguments.plan,))
+    network = open_network(arguments.backbone)
+    remember_backbone(arguments.backbone, network)
+    token, recipe = _token(arguments), None
+    if arguments.plan:
+        recipe = recipe_of(load_plan(arguments.plan), alone(network, "--layers"), arguments.steps)
+    of_layers = arguments.layers, recipe, arguments.strategy
+    asked = rounds.Rounds(network, arguments.head, *of_layers, least, arguments.deadline)
+    with ProgressLine() as progress:
+        told = (lambda *facts: progress(*facts, None)), say
+        places = grid.HttpGrid(Path(arguments.state), clients, asked.content_of, *told)
+        with grid.listening(places, arguments.host, arguments.port, token) as address:
+            say(f"listening at {address}")
+            deltas, names, ran = server.run(asked, places)
+            options = {"names": names, "progress": progress, "robust": arguments.robust}
+            found = merge(deltas, arguments.check, network=network, **options)
+            save_delta(arguments.out, found.delta)
+            server.finish(places, encode_delta(found.delta), names)
+    result = {"out": arguments.out, "rounds": [row._asdict() for row in ran], **found.to_json()}
+    say(*found.warnings)
+    sent = (f"{row.bytes_in:,} bytes in, {row.bytes_out:,} out" for row in ran)
+    came = (f"{row.name}: {len(row.answered)} of {clients} answered" for row in ran)
+    lines = map(", ".join, zip(came, sent, strict=True))
+    text = merged_text(result, deltas[0], arguments.verbose)
+    print_result(result, "\n".join([*lines, text]), arguments.json)
+
+
+def _token(arguments, make: bool = True) -> str | None:
+    return None if arguments.token_file is None else token_in(arguments.token_file, make)
 
 
 def _client(arguments) -> None:
     from tinytrain.api.opening import open_task
+    from tinytrain.base.files import write_bytes
     from tinytrain.base.safetensors import decode
-    from tinytrain.delta.file import decode_delta, save_delta
+    from tinytrain.delta.file import decode_delta
     from tinytrain.federate.client import Server, take_part
     from tinytrain.federate.work import Client
     from tinytrain.runtime.device import Device
 
     check_outputs(arguments.out)
     device = Device(threads=arguments.threads)
-    episode, planner = open_task(
-        arguments.backbone, arguments.folder, arguments.budget, "none", arguments.seed, device
-    )
+    task = arguments.backbone, arguments.folder, arguments.budget, "none", arguments.seed, device
+    episode, planner = open_task(*task)
     remember_backbone(arguments.backbone, planner.network)
     client = Client(planner.network, episode, planner.budget, device, arguments.seed)
     name = arguments.name or socket.gethostname()
-    token = token_in(arguments.token_file, make=False) if arguments.token_file else None
+    token = _token(arguments, make=False)
     server = Server(arguments.server.rstrip("/"), name, token, patience=arguments.patience)
     data = take_part(client, server, say)
     delta = decode_delta(*decode(data, arguments.server), arguments.server)
     delta.check_backbone(client.network)
-    save_delta(arguments.out, delta)
-    nbytes, way = os.path.getsize(arguments.out), len(delta.class_names)
-    result = {"out": arguments.out, "classes": list(delta.class_names), "bytes": nbytes}
-    print_result(result, f"{arguments.out}: {nbytes:,} bytes, {way} classes of all clients", arguments.json)
+    write_bytes(arguments.out, data)
+    result = {"out": arguments.out, "classes": list(delta.class_names), "bytes": len(data)}
+    text = f"{arguments.out}: {len(data):,} bytes, {len(delta.class_names)} classes of all clients"
+    print_result(result, text, arguments.json)
