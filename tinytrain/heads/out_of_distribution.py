@@ -102,14 +102,11 @@ class LimitFinder:
         return Limit(self.scale, least) if math.isfinite(least) else None
 
 
-@dataclass
 class BackgroundFinder:
     """Finds the limit above the class `background` from its images, shown one by one, each left out of it."""
 
-    background: int
-
-    def __post_init__(self):
-        self.above: list[float] = []
+    def __init__(self, background: int):
+        self.background, self.above = background, []
 
     def add(self, logits: np.ndarray, label: int) -> None:
         """Logits (way,) of one image of class `label` by the head without it."""

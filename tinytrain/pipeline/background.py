@@ -1,6 +1,6 @@
 """What a background brings, by images left out: how many of its like are taken, how many are still named."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,9 +27,6 @@ class Background:
     kept: float
     half: float
 
-    def to_json(self) -> dict:
-        return asdict(self)
-
 
 def measured(
     kernels, embeddings: np.ndarray, labels: np.ndarray, background: int, seed: int
@@ -54,14 +51,11 @@ def measured(
 def _left_out(kernels, embeddings, labels, background: int) -> tuple[np.ndarray, np.ndarray]:
     """Whether each image of the background is taken for a class, and each of a class is named rightly."""
     seen: list[tuple[np.ndarray, int]] = []
-    head = fitted(
-        find_head(HEAD),
-        kernels,
-        embeddings,
-        labels,
-        background,
-        lambda *one: seen.append((one[0].copy(), one[1])),
-    )
+
+    def judge(logits: np.ndarray, label: int) -> None:
+        seen.append((logits.copy(), label))
+
+    head = fitted(find_head(HEAD), kernels, embeddings, labels, background, judge)
     named = [(int(logits.argmax()), head.limit.admits(logits), label) for logits, label in seen]
     taken = [admitted for _, admitted, label in named if label == background]
     kept = [admitted and guess == label for guess, admitted, label in named if label != background]

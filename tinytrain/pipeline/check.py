@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from tinytrain.base.class_names import BACKGROUND, background_in
+from tinytrain.base.class_names import background_in
 from tinytrain.base.errors import InputError
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.episode.episode import folds as divided
@@ -94,7 +94,7 @@ class Check:
             "next_class": asdict(self.next_class),
             "by_class": [asdict(found) for found in self.by_class],
             "networks": [row.to_json() for row in self.networks],
-            "background": self.background and self.background.to_json(),
+            "background": self.background and asdict(self.background),
             "auto": self.auto,
         }
 
@@ -220,7 +220,7 @@ def _by_class(rows: np.ndarray, labels: np.ndarray, names: tuple[str, ...]) -> t
     found = margins(rows)
     clear = [found[labels == k].mean() for k in range(len(names))]
     order = np.argsort(np.nan_to_num(clear, nan=-np.inf), kind="stable")
-    order = order[order != background_in(names)] if BACKGROUND in names else order
+    order = order[order != background_in(names)]  # all of them, if there is none
     return tuple(_of_class(names, k, rows[labels == k, LIKE], found[labels == k]) for k in order.tolist())
 
 

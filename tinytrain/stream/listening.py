@@ -20,7 +20,8 @@ from tinytrain.network.input_spec import InputSpec
 
 HOP = 0.24  # seconds
 LOOKS = 3
-Score = Callable[[np.ndarray], np.ndarray]  # an item to logits (way,)
+Logits = Callable[[np.ndarray], np.ndarray]  # an item to logits (way,)
+Score = Callable[[np.ndarray], float]  # these to what is compared with a threshold
 
 
 class Rate(NamedTuple):
@@ -64,9 +65,7 @@ class Ear:
     `rest` is how many samples a window has.
     """
 
-    def __init__(
-        self, spec: InputSpec, logits: Score, score: Callable[[np.ndarray], float], hop: float = HOP
-    ):
+    def __init__(self, spec: InputSpec, logits: Logits, score: Score, hop: float = HOP):
         self.window, self.logits, self.score = Window(spec), logits, score
         settings = self.window.settings
         self.rate, self.rest = settings.sampling_rate, settings.samples(spec.shape[0])
@@ -84,9 +83,7 @@ class Ear:
                 yield self.window.end, self.score(np.mean(self._looks, axis=0))
 
 
-def threshold_for(
-    ear: Ear, background: Iterable[np.ndarray], least: float, per_hour: float
-) -> tuple[float, Rate]:
+def threshold_for(ear: Ear, background: Iterable, least: float, per_hour: float) -> tuple[float, Rate]:
     """The lowest threshold from `least` on that gives so many windows of an hour of `background`; their rate.
 
     The background comes in blocks of samples (n,) int16. Raises InputError ``too-few-images`` if it is too
@@ -101,7 +98,6 @@ def threshold_for(
         trigger = Trigger(threshold, ear.rest)
         return sum(trigger.fires(*hop) for hop in hops)
 
-    threshold = max(least, *(score for _, score in hops))
     for lower in sorted({least, *(score for _, score in hops if score > least)}, reverse=True):
         if count(lower) > per_hour * hours:
             break

@@ -53,13 +53,13 @@ def file_samples(path: str, rate: int) -> Iterator[np.ndarray]:
 
 def folder_samples(path: str, rate: int) -> Iterator[np.ndarray]:
     """Those of a WAV file, or of all in a folder, one after another. Raises as `file_samples` does."""
-    names = sorted(os.listdir(path)) if os.path.isdir(path) else [""]
-    files = [os.path.join(path, name) if name else path for name in names]
-    files = [file for file in files if not os.path.isdir(path) or file.lower().endswith((".wav", ".wave"))]
+    files = [path]
+    if os.path.isdir(path):
+        found = (name for name in sorted(os.listdir(path)) if name.lower().endswith((".wav", ".wave")))
+        files = [os.path.join(path, name) for name in found]
     if not files:
-        raise InputError(
-            "file-missing", f"{one_line(path, 200)} has no WAV file; give one, or a folder of them"
-        )
+        text = f"{one_line(path, 200)} has no WAV file; give one, or a folder of them"
+        raise InputError("file-missing", text)
     for file in files:
         yield from file_samples(file, rate)
 
@@ -82,11 +82,9 @@ def _recorded(device: str, rate: int, wait: Callable[[float], object]) -> Sound:
     ever, lost = False, False
     while True:
         with tempfile.TemporaryFile() as errors:
+            pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": errors, "bufsize": 0}
             try:
-                process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, bufsize=0,
-                    start_new_session=True,
-                )  # fmt: skip
+                process = subprocess.Popen(command, **pipes, start_new_session=True)
             except OSError as error:
                 text = f"arecord cannot be run ({error.strerror}); install alsa-utils, or pipe samples to '-'"
                 raise InputError("camera-failed", text) from error
@@ -101,10 +99,8 @@ def _recorded(device: str, rate: int, wait: Callable[[float], object]) -> Sound:
                 end_group(process)
             why = last_words(errors) or f"no sound for {STALLED:.0f} seconds"
         if not ever:
-            name = one_line(device, 100)
-            raise InputError(
-                "camera-failed", f"microphone {name}: {why}; 'arecord -L' names those that are here"
-            )
+            text = f"microphone {one_line(device, 100)}: {why}; 'arecord -L' names those that are here"
+            raise InputError("camera-failed", text)
         if not lost:
             yield Note(f"the microphone gives no sound ({why}); it is tried again")
         lost = True
@@ -133,6 +129,5 @@ def _samples(blocks: Iterator[bytes | None]) -> Iterator[np.ndarray | None]:
             yield None
             continue
         block = rest + block
-        even = len(block) // 2 * 2
-        rest = block[even:]
-        yield np.frombuffer(block[:even], "<i2").astype(np.int16)
+        whole, rest = np.frombuffer(block, "<i2", len(block) // 2), block[len(block) // 2 * 2 :]
+        yield whole.astype(np.int16)

@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import hashlib
 import os
-from pathlib import Path
 
 from tinytrain.backbones.export.files import DELTA, ENDINGS, export, kind_of
 from tinytrain.base.errors import UsageError
@@ -40,23 +39,18 @@ def add_arguments(parser) -> None:
     add_delta(parser)
     parser.add_argument("-o", "--out", metavar="FILE", required=True, help=f"file to write ({ENDINGS})")
     parser.add_argument(
-        "--labels",
-        action=argparse.BooleanOptionalAction,
-        default=False,
+        "--labels", action=argparse.BooleanOptionalAction, default=False,
         help="give a .onnx file a second output, the name of the class as text, which few programs but ONNX "
         "Runtime and OpenVINO can read; default: --no-labels",
-    )
+    )  # fmt: skip
+    text = "take pixels of 0 to 255 as float32 instead of uint8"
+    parser.add_argument("--float-input", action="store_true", help=text)
     parser.add_argument(
-        "--float-input", action="store_true", help="take pixels of 0 to 255 as float32 instead of uint8"
-    )
-    parser.add_argument(
-        "--epsilon",
-        type=_epsilon,
-        metavar="E",
+        "--epsilon", type=_epsilon, metavar="E",
         help="give a .delta file as much noise as hides any single image, by differential privacy with this "
         "budget (0.1 to 50, less is more noise) and delta 1e-5; embeddings, the replay memory and the report "
         "are left out",
-    )
+    )  # fmt: skip
     add_backbone_of_delta(parser)
     add_json(parser)
 
@@ -82,17 +76,18 @@ def run(arguments) -> None:
     network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
     export(network, delta, arguments.out, **options)
     result = _facts(arguments, network, delta)
-    print_result(result, worded(delta.report, _text(result, network.name)), arguments.json)
+    print_result(result, worded(delta.report, _text(result, kind, network.name)), arguments.json)
 
 
 def _delta(arguments, delta) -> None:
     """Write the delta itself, which needs no network, or what may be given away of it."""
-    if arguments.epsilon is not None:
-        from tinytrain.trust.noise import private
+    from tinytrain.base.files import write_bytes
+    from tinytrain.delta.file import encode_delta
+    from tinytrain.trust.noise import private
 
-        delta = private(delta, arguments.epsilon)
-    export(None, delta, arguments.out)
-    data, classes = Path(arguments.out).read_bytes(), list(delta.class_names)
+    delta = delta if arguments.epsilon is None else private(delta, arguments.epsilon)
+    data, classes = encode_delta(delta), list(delta.class_names)
+    write_bytes(arguments.out, data)
     digest = hashlib.sha256(data).hexdigest()
     text = f"{arguments.out}: delta for {delta.backbone_name}, {len(classes)} classes, {len(data):,} bytes"
     result = {"out": arguments.out, "bytes": len(data), "sha256": digest, "classes": classes}
@@ -107,23 +102,22 @@ def _facts(arguments, network, delta) -> dict:
     from tinytrain.network.committee import layer_numbers
 
     parts = zip(layer_numbers(network), delta.parts, strict=True)
-    changed = {numbers[s.layer] for numbers, part in parts for s in part.slices}
+    changed = [(numbers[s.layer], s.values.size) for numbers, part in parts for s in part.slices]
     return {
         "out": arguments.out,
         "bytes": os.path.getsize(arguments.out),
         "digest": apply(network, delta).digest,
         "classes": list(delta.class_names),
         "input": list(network.input.shape),
-        "layers_changed": sorted(changed),
-        "numbers_changed": sum(s.values.size for part in delta.parts for s in part.slices),
+        "layers_changed": sorted({layer for layer, _ in changed}),
+        "numbers_changed": sum(size for _, size in changed),
         "dtype": "float32" if arguments.float_input else network.input.dtype,
     }
 
 
-def _text(result: dict, name: str) -> str:
-    images = " x ".join(map(str, result["input"]))
-    takes = f"takes {result['dtype']} images of {images}"
-    if kind_of(result["out"]) != ".safetensors":
+def _text(result: dict, kind: str, name: str) -> str:
+    takes = f"takes {result['dtype']} images of {' x '.join(map(str, result['input']))}"
+    if kind != ".safetensors":
         takes = f"tells {len(result['classes'])} classes apart, {takes}"
     changed = f"{result['numbers_changed']:,} parameters in {len(result['layers_changed'])} layers changed"
     return f"{result['out']}: {name}, {takes}, {result['bytes']:,} bytes, {changed}"
