@@ -193,7 +193,8 @@ def test_every_option_with_a_default_shows_it(capsys):
 def test_every_command_that_prints_results_has_json(name):
     parser = Parser()
     importlib.import_module(f"tinytrain.cli.commands.{COMMANDS[name][0]}").add_arguments(parser)
-    assert "--json" in parser.format_help()
+    actions = [a.choices for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    assert all("--json" in part.format_help() for part in (actions[0].values() if actions else [parser]))
 
 
 MISTAKES = {

@@ -34,7 +34,7 @@ def stages(monkeypatch):
 @pytest.mark.slow
 def test_the_network_is_named_after_its_file_and_the_card_holds_its_sha256(stages, tmp_path):
     out = tmp_path / "made.safetensors"
-    ship.ship(tmp_path, out, [], 1)
+    ship.ship(ship.RELEASES["image"], tmp_path, out, [], 1)
     assert [kind for kind, *_ in stages] == ["pretrain", "meta-train", "meta-train"]
     assert [recipe for _, recipe, *_ in stages] == ["shipped-pretrain", "shipped-meta", "shipped-tasks"]
     made = load_network(out)
@@ -57,7 +57,7 @@ def test_every_pack_is_judged_as_it_is_and_adapted(stages, monkeypatch):
 
 def test_a_missing_folder_is_refused_before_the_work(stages, tmp_path):
     with pytest.raises(StorageError, match="is no folder"):
-        ship.ship(tmp_path / "nowhere", tmp_path / "made.safetensors", [], 1)
+        ship.ship(ship.RELEASES["image"], tmp_path / "nowhere", tmp_path / "made.safetensors", [], 1)
     assert not stages
 
 

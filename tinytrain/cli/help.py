@@ -52,7 +52,9 @@ COMMAND_GROUPS = {
 COMMANDS = {name: row for rows in COMMAND_GROUPS.values() for name, row in rows.items()}
 START = "start here"
 
-_IMAGES = ("folder", "data", "way", "shots", "queries", "episode", "flip", "seed", "source", "add")
+_IMAGES = (
+    "folder", "data", "background", "way", "shots", "queries", "episode", "flip", "seed", "source", "add",
+)  # fmt: skip
 _BUDGET = ("budget", "macs", "macs_mode", "seconds", "precision")
 _LIMITS = ("backbone", *_BUDGET, "policy", "head", "plan", "target")
 _METHOD = (*_LIMITS, "start", "replay", "adapt", "train", "force", "threads")
