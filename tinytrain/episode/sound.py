@@ -129,7 +129,7 @@ class Window:
     def __init__(self, spec: InputSpec):
         self.rows, self.bins, _ = spec.shape
         self.settings, self.end = LogMel.of(dict(spec.parameters)), 0
-        self._samples, self._values = np.empty(0, np.int16), np.empty((0, self.bins))
+        self._samples, self._values = np.empty(0, np.int16), np.empty((0, self.bins), np.float32)
         self._rest = self._samples  # behind the beginning of the next row
 
     def add(self, samples: np.ndarray) -> None:
