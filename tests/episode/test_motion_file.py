@@ -86,6 +86,12 @@ def test_a_column_of_times_is_found_by_its_name_or_because_it_only_grows(content
     assert found.rate == pytest.approx(50, rel=1e-6)
 
 
+@each("name", ["t [s]", "sec", "second", "seconds", "time in seconds", "t_secs", "seconds_elapsed"])
+def test_a_unit_that_is_named_counts_however_long_its_steps_are(name):
+    found = recording(text(head=f"{name},x,y,z\n", times=range(40)))
+    assert found.rate == pytest.approx(1)
+
+
 def test_uneven_times_and_holes_become_even_values_of_the_rate_that_is_asked_for():
     rng = np.random.default_rng(0)
     times = np.sort(rng.uniform(0, 4, 400))

@@ -20,7 +20,7 @@ COMMENTS = ("#", "%", "//")
 MISSING = ("", "nan", "na", "n/a", "null", "none", "-", "?")
 TIME = re.compile(r"(date|time|timestamp|t|sec|second|seconds|elapsed|ms|millis|micros|us|ns)(?![a-z])", re.I)
 COUNT = re.compile(r"(index|idx|id|sample|row|no|nr|n|#)?\W*$", re.I)
-UNIT = re.compile(r"(?<![a-zµμ])(?:(ns|nano)|(us|µs|μs|micro)|(ms|milli)|(s|sec)(?![a-z]))", re.I)
+UNIT = re.compile(r"(?<![a-zµμ])(?:(ns|nano)|(us|µs|μs|micro)|(ms|milli)|(s|secs?|seconds?)(?![a-z]))", re.I)
 SECONDS = (1e-9, 1e-6, 1e-3, 1.0)  # that such a unit takes
 PICTURE = re.compile(rb"\.(jpe?g|png|webp|gif|bmp|tiff?)\b", re.I)
 
