@@ -2,16 +2,22 @@
 
 import json
 import re
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from commandline import tt
+from toyfiles import write_images, write_network
+from watching import backbone
 
 import tinytrain
 from tinytrain.base.errors import InputError
+from tinytrain.cli.commands import watch
+from tinytrain.cli.main import parser_of
 from tinytrain.datasets.generated.shakes import CLASSES
 from tinytrain.delta.file import load_delta
+from tinytrain.stream.session import About
 
 
 @pytest.fixture(scope="module")
@@ -86,20 +92,84 @@ def test_a_folder_of_recordings_is_watched_and_corrections_are_learnt(made, tmp_
     assert "walk" in said.out and "1 recordings, 0 unreadable, 1 corrections learnt" in said.err
 
 
-def test_recordings_of_what_is_normal_are_enough_to_notice_what_is_not(made, tmp_path, capsys):
-    normal = tmp_path / "normal"
-    normal.mkdir()
-    (made.root / "shakes" / "walk").rename(normal / "walk")
-    try:
-        out = tmp_path / "n.safetensors"
-        assert tt("adapt", normal, "--head", "oselm-ae", "--out", out) == 0
-        capsys.readouterr()
-        assert tt("predict", out, made.root / "others", "--json") == 0
-    finally:
-        (normal / "walk").rename(made.root / "shakes" / "walk")
+@pytest.fixture(scope="module")
+def normal(made):
+    """A delta of recordings of walking alone."""
+    folder, out = made.root / "normal", made.root / "n.safetensors"
+    shutil.copytree(made.root / "shakes" / "walk", folder / "walk")
+    assert tt("adapt", folder, "--head", "oselm-ae", "--out", out) == 0
+    return out
+
+
+def test_recordings_of_what_is_normal_are_enough_to_notice_what_is_not(made, normal, capsys):
+    assert tt("predict", normal, made.root / "others", "--json") == 0
     rows = json.loads(capsys.readouterr().out)["images"]
     odd = {row["image"].split("/")[-1]: row["verdict"] == "unknown" for row in rows}
     assert sum(v for k, v in odd.items() if not k.startswith("walk")) >= 14
+
+
+@pytest.fixture(scope="module")
+def stream(made):
+    """Twelve seconds of walking and then twelve of lying still, in one file of 50 rows a second."""
+    files = [
+        file for name in ("walk", "still") for file in sorted((made.root / "shakes" / name).glob("*"))[:6]
+    ]
+    parts = [np.loadtxt(file, delimiter=",", skiprows=1)[:100, 1:] for file in files]
+    rows = np.column_stack([np.arange(1200) * 0.02, np.concatenate(parts)])
+    path = made.root / "stream.csv"
+    np.savetxt(path, rows, "%.4f", ",", header="time_s,x,y,z", comments="")
+    return path
+
+
+def test_a_stream_of_rows_is_named_corrected_and_kept_as_recordings(made, stream, tmp_path, capsys):
+    words = (made.delta, "--rows", stream, "--once", "--store", tmp_path / "state")
+    arguments = parser_of("watch")[0].parse([str(word) for word in words])
+    session, found = watch.opened(arguments), {}
+    for frame in watch._frames(arguments, None, session.watcher):
+        if frame is not None:
+            session.look_at(frame)
+            session.correct([About(frame.name, "+lying")] if frame.name == "24.00 s" else [])
+            found[frame.name] = session.watcher.guess_of(frame.name)
+    assert [*found] == [f"{end}.00 s" for end in range(4, 25, 2)]
+    assert [*found.values()][:5] == ["walk"] * 5 and [*found.values()][-5:] == ["still"] * 5
+    (lying,) = (tmp_path / "state/kept/lying").iterdir()
+    lines = stream.read_text().splitlines()
+    assert lying.suffix == ".csv" and lying.read_text().splitlines() == [lines[0], *lines[-200:]]
+    capsys.readouterr()
+    assert tt("predict", tmp_path / "state", lying) == 0 and "lying" in capsys.readouterr().out
+
+
+def test_rows_of_what_is_normal_are_enough_to_notice_in_a_stream_what_is_not(made, stream, normal, capsys):
+    assert tt("watch", normal, "--rows", stream, "--once", "--json") == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    odd = [row["verdict"] == "unknown" for row in rows if "verdict" in row]
+    assert not any(odd[:5]) and all(odd[-5:])
+
+
+def test_what_is_no_stream_of_rows_says_why_in_one_line(made, stream, tmp_path, capsys):
+    two, images = tmp_path / "two.csv", tmp_path / "i.safetensors"
+    two.write_text("1,2\n" * 64)
+    write_network(tmp_path)
+    write_images(tmp_path / "photos", ("ant", "bee"))
+    adapt = ("adapt", tmp_path / "photos", *backbone(tmp_path), "--policy", "none", "--budget", "400kB")
+    assert tt(*adapt, "--out", images, "--force", "-q") == 0
+    for code, what, words in (
+        (2, "one of the four", (made.delta, tmp_path, "--rows", stream)),
+        (2, "--seconds has no effect without --rows", (made.delta, tmp_path, "--seconds", "2")),
+        (2, "a window has 16 to 262144", (made.delta, "--rows", stream, "--once", "--seconds", "0.1")),
+        (
+            2,
+            "--rows needs a network of motion, and this one takes images",
+            (images, *backbone(tmp_path), "--rows", stream),
+        ),
+        (3, "nowhere is no device or file that can be read", (made.delta, "--rows", "nowhere")),
+        (3, "is no device or file that can be read", (made.delta, "--rows", tmp_path)),
+        (3, "have 2 columns of motion; the network is for 3", (made.delta, "--rows", two, "--once")),
+    ):
+        capsys.readouterr()
+        assert tt("watch", *words) == code, words
+        err = capsys.readouterr().err.splitlines()
+        assert what in err[-1] and "Traceback" not in "".join(err), err
 
 
 def test_recordings_of_other_axes_and_mixed_folders_are_refused_in_one_line(made, tmp_path, capsys):

@@ -239,7 +239,7 @@ def test_what_cannot_listen_says_why_in_one_line(made, room, tmp_path, capsys):
     assert tt(*adapt, "--out", ridge) == 0
     nowhere.write_bytes(b"RIFF")
     for code, what, words in (
-        (2, "one of the three", (room.delta, tmp_path, "--microphone")),
+        (2, "one of the four", (room.delta, tmp_path, "--microphone")),
         (2, "no effect without --microphone", (room.delta, tmp_path, "--per-hour", "1")),
         (2, "--per-hour needs --background", (room.delta, "--per-hour", "1", "--microphone")),
         (2, "cannot tell what is nothing", (ridge, "--microphone", *made.backbone)),

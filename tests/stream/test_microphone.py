@@ -15,7 +15,7 @@ from tinytrain.base.events import Note
 from tinytrain.episode.logmel import HTK, SLANEY, LogMel
 from tinytrain.episode.sound import SoundKind, Window
 from tinytrain.network.input_spec import InputSpec
-from tinytrain.stream import microphone
+from tinytrain.stream import arriving, microphone
 from tinytrain.stream.listening import Ear, Rate, Trigger, threshold_for, wav_of
 from tinytrain.stream.microphone import file_samples, frames, sound_of
 
@@ -163,22 +163,22 @@ def test_a_microphone_that_is_unplugged_is_said_once_and_comes_back(arecord, tmp
             break
     assert (np.concatenate(heard) == [*range(3000)] * 2).all()
     assert notes == [
-        "the microphone gives no sound (it is gone); it is tried again",
-        "the microphone is back",
+        "microphone hw:1 gives no sound (it is gone); it is tried again",
+        "microphone hw:1 is back",
     ]
     assert len(waits) == 3 and "-D hw:1" in count.read_text() and "-r 16000" in count.read_text()
 
 
 def test_a_microphone_that_stalls_is_started_again(arecord, tmp_path, monkeypatch):
-    monkeypatch.setattr(microphone, "STALLED", 0.3)
+    monkeypatch.setattr(arriving, "STALLED", 0.3)
     arecord("if [ $N = 1 ]; then printf aabb; sleep 60; fi; printf ccdd; sleep 60")
     said = []
     for block in sound_of("default", RATE, lambda seconds: None):
         said += [block.words()] if isinstance(block, Note) else [] if block is None else [len(block)]
         if said.count(2) == 2:
             break
-    assert said == [2, "the microphone gives no sound (no sound for 0 seconds); it is tried again",
-                    "the microphone is back", 2]  # fmt: skip
+    assert said == [2, "microphone default gives no sound (no sound for 0 seconds); it is tried again",
+                    "microphone default is back", 2]  # fmt: skip
 
 
 def test_samples_are_whole_however_a_pipe_cuts_their_bytes():

@@ -122,7 +122,7 @@ def _text(content: bytes) -> tuple[np.ndarray | None, np.ndarray, tuple[str, ...
 
 def _rows(content: bytes) -> tuple[list[tuple[int, list[str]]], list[list[str]]]:
     """Cells of all rows with their line numbers, and those of the lines without a number before them."""
-    text = _decoded(content).replace('"', "").replace("\r\n", "\n").replace("\r", "\n")
+    text = decoded(content).replace('"', "").replace("\r\n", "\n").replace("\r", "\n")
     if (count := text.count("\n")) > 2 * MOST_ROWS:
         raise _unreadable(f"has {count} lines; a recording has at most {MOST_ROWS} rows")
     lines = [(n, line.strip(" ")) for n, line in enumerate(text.split("\n"), 1)]
@@ -131,7 +131,7 @@ def _rows(content: bytes) -> tuple[list[tuple[int, list[str]]], list[list[str]]]
     lines = [(n, line) for n, line in lines if line.strip() and not line.startswith(COMMENTS)]
     names: list[list[str]] = []
     for start, (n, line) in enumerate(lines):
-        split = _Splitter(line)
+        split = Splitter(line)
         cells = split(line)
         numbers = sum(_number(cell) is not None for cell in cells)
         follows = lines[min(start + 1, len(lines) - 1)][1]
@@ -145,7 +145,8 @@ def _rows(content: bytes) -> tuple[list[tuple[int, list[str]]], list[list[str]]]
     return [], names
 
 
-def _decoded(content: bytes) -> str:
+def decoded(content: bytes) -> str:
+    """The text of a file or of a line in one of the usual codes."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return content.decode("utf-16", "replace")
     try:
@@ -154,7 +155,7 @@ def _decoded(content: bytes) -> str:
         return content.decode("latin-1")
 
 
-class _Splitter:
+class Splitter:
     """Splits a line at the sign that it has between its cells. Where that is no comma, commas are decimal."""
 
     def __init__(self, line: str):
@@ -176,6 +177,11 @@ def _number(cell: str) -> float | None:
 
 def _present(cell: str) -> bool:
     return cell.lower() not in MISSING
+
+
+def is_number(cell: str) -> bool | None:
+    """Whether a cell of a row is a number; None if its value is missing."""
+    return _number(cell) is not None if _present(cell) else None
 
 
 def _numbers(cells: list[str], lines: list[int]) -> list[float]:

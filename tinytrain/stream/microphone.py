@@ -4,24 +4,23 @@ Every source gives samples (n,) int16 of one channel, a Note, or None where ther
 """
 
 import os
-import select
 import subprocess
 import tempfile
 import time
 import wave
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.events import Note
+from tinytrain.stream.arriving import BLOCK, GoneError, blocks, returning
 from tinytrain.stream.camera import end_group, last_words
 from tinytrain.stream.listening import Ear, Trigger, wav_of
 from tinytrain.stream.sources import Frame
 
 STDIN, USUAL = "-", "default"  # a pipe of samples of 16 bits, and the microphone that ALSA takes
-BLOCK, WAIT_SECONDS = 2**14, 0.1
-STALLED, AGAIN = 5.0, 2.0  # seconds without sound that are too many, and until it is tried again
 Sound = Iterator[np.ndarray | Note | None]
 
 
@@ -31,8 +30,11 @@ def sound_of(source: str, rate: int, wait: Callable[[float], object] = time.slee
     Raises InputError ``image-unreadable`` for a file of another form, ``camera-failed`` if no sound comes.
     """
     if source == STDIN:
-        return _samples(_blocks(0))
-    return file_samples(source, rate) if os.path.isfile(source) else _recorded(source, rate, wait)
+        return _samples(blocks(0))
+    if os.path.isfile(source):
+        return file_samples(source, rate)
+    name, remedy = f"microphone {one_line(source, 100)}", "'arecord -L' names those that are here"
+    return returning(partial(_recorded, source, rate), name, "sound", wait, remedy)
 
 
 def file_samples(path: str, rate: int) -> Iterator[np.ndarray]:
@@ -76,55 +78,29 @@ def frames(sound: Sound, ear: Ear, trigger: Trigger) -> Iterator[Frame | Note | 
         yield None
 
 
-def _recorded(device: str, rate: int, wait: Callable[[float], object]) -> Sound:
-    """What ``arecord`` gives; it is run again if it ends or stalls, which is said once, as is its return."""
+def _recorded(device: str, rate: int) -> Sound:
+    """What one run of ``arecord`` gives. Raises GoneError with its last words."""
     command = ["arecord", "-q", "-t", "raw", "-f", "S16_LE", "-c", "1", "-r", str(rate), "-D", device]
-    ever, lost = False, False
-    while True:
-        with tempfile.TemporaryFile() as errors:
-            pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": errors, "bufsize": 0}
-            try:
-                process = subprocess.Popen(command, **pipes, start_new_session=True)
-            except OSError as error:
-                text = f"arecord cannot be run ({error.strerror}); install alsa-utils, or pipe samples to '-'"
-                raise InputError("camera-failed", text) from error
-            try:
-                for block in _samples(_blocks(process.stdout.fileno())):
-                    if lost and block is not None:
-                        yield Note("the microphone is back")
-                    ever, lost = ever or block is not None, lost and block is None
-                    yield block
-            finally:
-                process.stdout.close()
-                end_group(process)
-            why = last_words(errors) or f"no sound for {STALLED:.0f} seconds"
-        if not ever:
-            text = f"microphone {one_line(device, 100)}: {why}; 'arecord -L' names those that are here"
-            raise InputError("camera-failed", text)
-        if not lost:
-            yield Note(f"the microphone gives no sound ({why}); it is tried again")
-        lost = True
-        yield None
-        wait(AGAIN)
+    with tempfile.TemporaryFile() as errors:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": errors, "bufsize": 0}
+        try:
+            process = subprocess.Popen(command, **pipes, start_new_session=True)
+        except OSError as error:
+            text = f"arecord cannot be run ({error.strerror}); install alsa-utils, or pipe samples to '-'"
+            raise InputError("camera-failed", text) from error
+        try:
+            yield from _samples(blocks(process.stdout.fileno()))
+        finally:
+            process.stdout.close()
+            end_group(process)
+        if why := last_words(errors):
+            raise GoneError(why)
 
 
-def _blocks(descriptor: int) -> Iterator[bytes | None]:
-    """What arrives, None while nothing does; it ends with the sound, or if that has STALLED."""
-    last = time.monotonic()
-    while descriptor == 0 or time.monotonic() - last < STALLED:
-        if not select.select([descriptor], [], [], WAIT_SECONDS)[0]:
-            yield None
-            continue
-        if not (block := os.read(descriptor, BLOCK)):
-            return
-        last = time.monotonic()
-        yield block
-
-
-def _samples(blocks: Iterator[bytes | None]) -> Iterator[np.ndarray | None]:
+def _samples(arriving: Iterator[bytes | None]) -> Iterator[np.ndarray | None]:
     """Samples of two bytes, the first of which may end a block."""
     rest = b""
-    for block in blocks:
+    for block in arriving:
         if block is None:
             yield None
             continue

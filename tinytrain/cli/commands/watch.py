@@ -1,17 +1,13 @@
 """``tinytrain watch``: verdicts for images as they come, and corrections that are learnt at once."""
 
-import json
 import os
-import select
 import sys
 import time
 from functools import partial
 
 from tinytrain.backbones.load import backbone_option
-from tinytrain.base.answer import with_old_keys
 from tinytrain.base.console import at_least, confidence
 from tinytrain.base.errors import InputError, UsageError, visible
-from tinytrain.base.events import Progress
 from tinytrain.base.units import parse_seconds
 from tinytrain.cli.commands.common import (
     DELTA_HELP,
@@ -21,15 +17,14 @@ from tinytrain.cli.commands.common import (
     check_outputs,
     delta_in_use,
     open_delta,
-    print_line,
     readers_of,
     say,
 )
-from tinytrain.stream.events import CUSUM, IMAGES, NONE, Hint, Learned, TakenBack, Verdict
+from tinytrain.cli.commands.terminal import Keyboard, Printer
+from tinytrain.stream.events import CUSUM, IMAGES, NONE
 
 STDIN = "-"
 SLICE = 0.2  # seconds between two looks for words that come over a network
-WIDEST = 60  # letters of a name of an image in the first column
 DESCRIPTION = (
     "Predict the class of each image as it comes, and learn from corrections at once. With a store, what is "
     "learnt is kept: each correction is appended to a journal, which survives power cuts. In a terminal, a "
@@ -46,6 +41,7 @@ EXAMPLES = """\
   tinytrain watch state/ camera/ --mqtt mqtt://homeassistant.local
   tinytrain watch state/ camera/ --on-verdict 'sh notify.sh' --metrics /run/tinytrain/watch.prom
   tinytrain watch state/ --microphone --background quiet.wav
+  tinytrain watch state/ --rows /dev/ttyUSB0
   find . -name '*.jpg' | tinytrain watch mine.safetensors -
 """
 
@@ -88,6 +84,18 @@ def add_arguments(parser) -> None:
         help="mistakes that --background may have in an hour; default: 1",
     )
     parser.add_argument(
+        "--rows",
+        metavar="SOURCE",
+        help="instead of IMAGES: rows of numbers as of an accelerometer, from a serial device, a CSV file"
+        " that grows, or with - from standard input",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=parse_seconds,
+        metavar="S",
+        help="of the rows that are looked at together; default: 4, or more if those are fewer than 64 rows",
+    )
+    parser.add_argument(
         "--store",
         metavar="DIR",
         help="keep what is learnt in this store; if it is new, it begins with DELTA, otherwise its delta is"
@@ -103,8 +111,8 @@ def add_arguments(parser) -> None:
         "--every",
         type=parse_seconds,
         metavar="S",
-        help="seconds between two looks at a folder, or images of --command (default: 1), or of --microphone "
-        "(0.24)",
+        help="seconds between two looks at a folder, or images of --command (default: 1), of --microphone "
+        "(0.24) or of --rows (half of --seconds)",
     )
     parser.add_argument("--once", action="store_true", help="end when all images have been looked at")
     parser.add_argument(
@@ -166,7 +174,8 @@ def add_arguments(parser) -> None:
 def run(arguments) -> int:
     _check(arguments)
     keyboard = None
-    if STDIN not in (arguments.source, arguments.microphone) and sys.stdin is not None and sys.stdin.isatty():
+    taken = STDIN in (arguments.source, arguments.microphone, arguments.rows)
+    if not taken and sys.stdin is not None and sys.stdin.isatty():
         keyboard = Keyboard()
     session = opened(arguments)
 
@@ -194,10 +203,16 @@ def run(arguments) -> int:
 
 
 def _check(arguments) -> None:
-    given = (arguments.source, arguments.command, arguments.microphone)
-    if given.count(None) != 2:
-        text = "give IMAGES, --command CMD or --microphone, one of the three; see tinytrain watch --help"
+    given = (arguments.source, arguments.command, arguments.microphone, arguments.rows)
+    if given.count(None) != 3:
+        text = "give one of the four: IMAGES, --command CMD, --microphone, --rows; see tinytrain watch --help"
         raise UsageError("usage", text)
+    if arguments.seconds is not None and arguments.rows is None:
+        raise UsageError("usage", "--seconds has no effect without --rows")
+    stream = arguments.rows not in (None, STDIN)
+    if stream and (os.path.isdir(arguments.rows) or not os.access(arguments.rows, os.R_OK)):
+        text = f"{visible(arguments.rows)} is no device or file that can be read; check its name and rights"
+        raise InputError("file-missing", text)
     if arguments.microphone is None and (arguments.background or arguments.per_hour is not None):
         raise UsageError("usage", "--background and --per-hour have no effect without --microphone")
     if arguments.per_hour is not None and arguments.background is None:
@@ -288,6 +303,17 @@ def _heard(arguments, wait, watcher):
     return microphone.frames(sound, ear, listening.Trigger(least, ear.rest))
 
 
+def _cut(arguments, wait, watcher):
+    """Frames of the windows of a stream of rows."""
+    from tinytrain.stream import rows
+
+    if watcher.predictor.input.kind != "motion":
+        text = f"--rows needs a network of motion, and this one takes {watcher.kind.plural}"
+        raise UsageError("unsupported", text)
+    found = rows.arriving(arguments.rows, arguments.once, wait)
+    return rows.frames(found, watcher.predictor.input, arguments.seconds, arguments.every)
+
+
 def _frames(arguments, wait, watcher):
     from tinytrain.network.input_spec import IMAGE
     from tinytrain.stream.camera import frames
@@ -296,6 +322,8 @@ def _frames(arguments, wait, watcher):
     kind, every = watcher.kind, arguments.every or 1.0
     if arguments.microphone is not None:
         return _heard(arguments, wait, watcher)
+    if arguments.rows is not None:
+        return _cut(arguments, wait, watcher)
     if arguments.command is not None:
         if kind.name != IMAGE:
             text = f"--command gives images, and the network takes {kind.plural}; give a folder or names"
@@ -316,51 +344,3 @@ def _wait(keyboard, readers, duration: float) -> None:
     step = SLICE if readers.listen else duration
     while (left := end - time.monotonic()) > 0 and not readers.has_words and not wait(min(step, left)):
         pass
-
-
-class Keyboard:
-    """Lines that are typed while the command runs; none after the end of the input."""
-
-    def __init__(self):
-        self._open, self._rest, self._lines = True, "", []
-
-    def wait(self, duration: float) -> bool:
-        """Wait for a line, at most `duration` seconds; whether there is one."""
-        if not self._lines and select.select([0] if self._open else [], [], [], duration)[0]:
-            data = os.read(0, 4096).decode(errors="replace")
-            self._open = bool(data)
-            *lines, self._rest = (self._rest + data).split("\n")
-            self._lines += lines
-        return bool(self._lines)
-
-    def lines(self) -> list[str]:
-        """The lines that were typed since the last call."""
-        self.wait(0)
-        found, self._lines = self._lines, []
-        return found
-
-
-class Printer:
-    """Prints events: verdicts and labels in two columns, what else there is to say on standard error.
-
-    With --json standard output has a line of JSON for each event but hints and progress, and nothing else.
-    """
-
-    def __init__(self, arguments, kind):
-        self._json, self._verbose, self._width = arguments.json, arguments.verbose, 0
-        self._in_words = kind.words
-
-    def __call__(self, event) -> None:
-        if isinstance(event, Progress):
-            return
-        is_result = isinstance(event, Verdict | Learned | TakenBack)
-        if not is_result:
-            say(self._in_words(event.words()), error=event.is_needed)
-        if self._json and not isinstance(event, Hint):
-            print_line(json.dumps(with_old_keys(event.facts()), allow_nan=False))
-        elif is_result:
-            image = visible(event.key or "an earlier image")
-            timed = self._verbose and isinstance(event, Learned)
-            self._width = max(self._width, min(WIDEST, len(image)))
-            words = event.words(timed=True) if timed else event.words()
-            print_line(f"{image:<{self._width}}  {words}")
