@@ -120,8 +120,9 @@ def facts_of(network: Network, drawn, args, form: Form, episode: int) -> dict:
     device, budget = CountingDevice(), Budget(form.memory, args.macs, precision=form.precision)
     report = adapt(network, drawn, budget, form.policy(args), args.seed, device, train=True)
     facts, refused = report.to_json(), report.guard.kept != "adapted"
+    accuracy = facts["accuracy"]  # "withheld" is that of what was trained and not kept
     return {
-        "accuracy": facts["accuracy"]["withheld" if refused else "after"],
+        "accuracy": accuracy["after"] if accuracy["withheld"] is None else accuracy["withheld"],
         "arena": facts["memory"]["arena"],
         "parameters": facts["memory"]["trained_parameters"],
         "moved": moved(report),
