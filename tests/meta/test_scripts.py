@@ -30,6 +30,7 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.normal": ("--episodes", "load_backbone"),
     "studies.sounds": ("--episodes", "load_backbone"),
     "studies.listening": ("--minutes", "load_backbone"),
+    "studies.repeats": ("--episodes", "load_backbone"),
     "studies.label_noise": ("--queries", "load_backbone"),
     "studies.federated": ("--clients", "load_backbone"),
     "studies.fleet": ("--clients", "load_backbone"),
