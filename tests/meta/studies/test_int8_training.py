@@ -1,5 +1,9 @@
 """Int8 training against float32 training: a small run, and what became of the codes."""
 
+from types import SimpleNamespace
+
+import pytest
+
 from tinytrain.meta.studies import int8_forward
 from tinytrain.meta.studies import int8_training as study
 
@@ -16,6 +20,19 @@ def test_rows_say_how_many_codes_training_changed(toy8_file, log, rows, capsys):
     head, _, *lines = capsys.readouterr().out.split("| form |")[1].splitlines()[:5]
     place = head.split("|").index(" moved ")
     assert [line.split("|")[place + 2].strip() for line in lines] == ["-", f"{100 * moved[1]:.0f} %", "0 %"]
+
+
+@pytest.mark.parametrize(("withheld", "accuracy"), [(None, 0.5), (0.7, 0.7)])
+def test_a_form_counts_what_was_trained_or_else_what_is_kept(withheld, accuracy, monkeypatch):
+    facts = {
+        "accuracy": {"withheld": withheld, "after": 0.5},
+        "memory": {"arena": 1, "trained_parameters": 0},
+    }
+    report = SimpleNamespace(to_json=lambda: facts, guard=SimpleNamespace(kept="cosine"))
+    monkeypatch.setattr(study, "adapt", lambda *a, **k: report)
+    monkeypatch.setattr(study, "moved", lambda report: None)
+    args = SimpleNamespace(policy="none", optimizer=None, rates=1.0, macs=0.15, seed=0)
+    assert study.facts_of(None, None, args, study.form("none@1MB"), 0)["accuracy"] == accuracy
 
 
 def test_a_forward_pass_in_int8_is_compared_with_float32_on_the_same_episode(toy8_file, log, rows, capsys):
