@@ -23,7 +23,9 @@ CACHE = open_cache(cache_folder("jit"), packaged())  # before anything is read f
 if CACHE.warning and CACHE.folder:
     warn_once(CACHE.warning)
 # Kinds of arguments that `tinytrain.pipeline.warmup` has for a kernel, if they are several.
-SEVERAL = {"ordered_matmul": 8, "unfold": 2, "add_products": 2, "add_rounded": 2}
+SEVERAL = {
+    "ordered_matmul": 8, "unfold": 2, "add_products": 2, "add_rounded": 2, "embed": 2, "embed_grad": 2,
+}  # fmt: skip
 NOT_KEPT = (
     "jit-cache: compiled kernels could not be kept ({}) and are compiled again in the next run; free some"
     " space or set TINYTRAIN_CACHE to another folder"

@@ -73,7 +73,7 @@ def _layers_of_other_networks(table) -> None:
 def _tokens(table) -> None:
     """The kernels of transformers, on zeros."""
     rows, one = np.zeros((2, 4), np.float32), np.float32(1)
-    table.absent(rows[0, :2], rows)
+    table.absent(rows[0, :2].copy(), rows)
     for name in ("softmax_grad", "clear_rows"):
         getattr(table, name)(rows.copy(), rows, *([one] if name == "softmax_grad" else []))
     table.softmax(rows.copy(), one)
