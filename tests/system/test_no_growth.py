@@ -36,6 +36,7 @@ def slope(memory):
     return np.polyfit(np.arange(len(later)), later, 1)[0]
 
 
+@pytest.mark.slow
 def test_memory_and_open_files_do_not_grow_with_the_number_of_adaptations():
     rows = holdings(max(COUNT, SETTLING + 10))
     print(f"\n{len(rows)} adaptations: {slope(rows[:, 0]):.0f} bytes each, {rows[-1, 1]} files")

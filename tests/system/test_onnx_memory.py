@@ -17,6 +17,7 @@ MOST_TIMES = 4  # the processor time of the largest honest network, on a machine
 ONE_HEAP = {"MALLOC_ARENA_MAX": "1"}
 
 
+@pytest.mark.slow
 def test_no_onnx_file_takes_more_than_half_a_gigabyte_or_the_time_of_four_large_ones(tmp_path):
     script = Path(__file__).with_name("onnx_memory.py")
     environment = os.environ | ONE_HEAP | {"PYTHONPATH": os.pathsep.join(sys.path)}

@@ -26,7 +26,7 @@ from tinytrain.delta.classes import forgot_more
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.delta.merge import sources_of
-from tinytrain.store.folder import LOCK_SECONDS, Folder
+from tinytrain.store.folder import Folder
 from tinytrain.store.journal import LEARN, Entry
 from tinytrain.store.journal_replay import in_force, replayed
 from tinytrain.store.kept import FOLDER, CorrectedImages
@@ -131,7 +131,7 @@ class Store:
         is_here = backbone if callable(backbone) else lambda delta: delta.backbone == backbone
         return self._start(self._slots.start(lambda data: _may_be_for(is_here, data)))
 
-    def peek(self, seconds: float = LOCK_SECONDS) -> Start:
+    def peek(self, seconds: float | None = None) -> Start:
         """The delta in use, without counting a start. It waits for who changes it, `seconds` at most."""
         return self._start(self._slots.look(seconds))
 

@@ -47,12 +47,13 @@ class Folder:
         sync_folder(self.path.parent)
 
     @contextlib.contextmanager
-    def lock(self, *, create: bool, seconds: float = LOCK_SECONDS) -> Iterator[None]:
+    def lock(self, *, create: bool, seconds: float | None = None) -> Iterator[None]:
         """Keep other processes out of the store; the kernel releases the lock if this process dies.
 
         The lock is an empty file, which need not survive a power cut. With `create` it is created if it is
-        missing. Raises NotLockedError after so many `seconds`.
+        missing. Raises NotLockedError after so many `seconds`, by default LOCK_SECONDS.
         """
+        seconds = LOCK_SECONDS if seconds is None else seconds
         with contextlib.ExitStack() as stack:
             try:
                 descriptor = self._open_lock(create)

@@ -13,7 +13,7 @@ from tinytrain.base.errors import InputError, StorageError
 from tinytrain.base.files import write_failed
 from tinytrain.base.locks import lock_failed
 from tinytrain.store.files import StoreFiles
-from tinytrain.store.folder import LOCK_SECONDS, Folder, NotLockedError
+from tinytrain.store.folder import Folder, NotLockedError
 from tinytrain.store.journal import FRAME, MAX_ENTRY, MAX_JOURNAL, Entry, Journal
 from tinytrain.store.record import TRIAL_STARTS, Record, Slot
 from tinytrain.store.state import Place, State, carried_over, changed
@@ -100,10 +100,10 @@ class Slots:
         text = f"the start could not be counted ({error.strerror})"
         return _warned(self.without_current(state) or state, text)
 
-    def look(self, seconds: float = LOCK_SECONDS) -> State:
+    def look(self, seconds: float | None = None) -> State:
         """The delta in use, without counting a start and without writing anything.
 
-        A process that changes the store is waited for, so many `seconds` at most.
+        A process that changes the store is waited for, so many `seconds` at most (`Folder.lock`).
         """
         with self._as_tinytrain_errors():
             try:

@@ -154,6 +154,7 @@ def test_random_labels_give_chance_and_true_labels_more(policy):
     assert learned.mean - learned.half > 0.4
 
 
+@pytest.mark.slow
 def test_the_rate_of_an_entry_is_the_rate_of_its_run():
     network, episode = toy_network(), sample_episode(toy_dataset(), 5, 3, 8, 0, 0)
     still, usual, far_too_high = (

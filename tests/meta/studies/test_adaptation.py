@@ -35,6 +35,7 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.split("|")[1:-1]]
 
 
+@pytest.mark.slow
 def test_forms_and_threads_take_turns_and_are_compared_with_the_first(arguments, capsys):
     forms = ["--forms", "float32@1MB,int8@1MB,15%@60kB", "--threads", "1,3"]
     assert study.main([*arguments, "--repeats", "2", *forms]) == 0
