@@ -1,7 +1,6 @@
 """The command line itself: fast help, and one line and exit code for every mistake."""
 
 import argparse
-import importlib
 import json
 import os
 import resource
@@ -12,7 +11,7 @@ import sys
 import pytest
 from cases import each
 
-from tinytrain.base.console import Parser, guarded
+from tinytrain.base.console import guarded
 from tinytrain.base.errors import BudgetError, InputError, StorageError, TinytrainError, one_line, visible
 from tinytrain.cli.commands import bench, common
 from tinytrain.cli.help import COMMAND_GROUPS, SECTIONS, full_help
@@ -75,16 +74,13 @@ def test_help_names_every_command_and_documents_every_exit_code():
     assert all(f"\n  {code} " in text for code in codes)
 
 
-ACTIONS = {
-    "backbones": ("get",),
-    "bench": ("run", "tune", "report"),
-    "data": ("list", "check", "preview", "export", "pack"),
-}
+def actions_of(command: str) -> dict[str, argparse.ArgumentParser]:
+    """The parsers of what a command does, by name; none if it does one thing."""
+    parser, _ = parser_of(command)
+    return next((a.choices for a in parser._actions if isinstance(a, argparse._SubParsersAction)), {})
 
 
-@each(
-    "words", [(c,) for c in COMMANDS] + [(c, action) for c, actions in ACTIONS.items() for action in actions]
-)
+@each("words", [(c, *action) for c in COMMANDS for action in [(), *((name,) for name in actions_of(c))]])
 @each("columns, widest", [(200, 100), (80, 80)])
 def test_every_command_and_action_has_help_with_examples_that_wraps(
     words, columns, widest, capsys, monkeypatch
@@ -191,10 +187,8 @@ def test_every_option_with_a_default_shows_it(capsys):
 
 @each("name", sorted(COMMANDS.keys() - {"data", "completion"}))
 def test_every_command_that_prints_results_has_json(name):
-    parser = Parser()
-    importlib.import_module(f"tinytrain.cli.commands.{COMMANDS[name][0]}").add_arguments(parser)
-    actions = [a.choices for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
-    assert all("--json" in part.format_help() for part in (actions[0].values() if actions else [parser]))
+    parsers = actions_of(name).values() or [parser_of(name)[0]]
+    assert all("--json" in parser.format_help() for parser in parsers)
 
 
 MISTAKES = {
