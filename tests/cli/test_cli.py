@@ -12,16 +12,12 @@ import pytest
 from cases import each
 
 from tinytrain.base.console import guarded
-from tinytrain.base.errors import BudgetError, InputError, StorageError, TinytrainError, one_line, visible
+from tinytrain.base.errors import BudgetError, StorageError, TinytrainError, one_line, visible
 from tinytrain.cli.commands import bench, common
 from tinytrain.cli.help import COMMAND_GROUPS, SECTIONS, full_help
 from tinytrain.cli.main import COMMANDS, main, parser_of
-from tinytrain.datasets.dataset import Provenance
-from tinytrain.episode import holding
-from tinytrain.episode.input_facts import Skipped, file_lines
 from tinytrain.heads import SUMMARIES as HEAD_SUMMARIES
 from tinytrain.heads.registry import HEADS
-from tinytrain.pipeline.toy import toy_images
 from tinytrain.plan.budget import AUTO
 from tinytrain.policies import SUMMARIES
 from tinytrain.policies.registry import POLICIES
@@ -370,35 +366,6 @@ def test_foreign_text_becomes_one_short_line_without_control_characters():
     assert one_line("a\n\t b ") == "a b" and one_line(KeyError("\n")) == "'\\n'"
     assert one_line("\x1b[31mred") == "\\x1b[31mred"
     assert one_line("x" * 10, 10) == "x" * 10 and one_line("\x1b" * 10, 10) == "\\x1b\\x ..."
-
-
-def test_images_are_decoded_once_and_broken_ones_left_out_however_many_there_are(monkeypatch):
-    images, reads = toy_images([0, 1, 1]), []
-
-    def read(i, size):
-        reads.append(i)
-        if i == 1:
-            raise InputError("image-unreadable", "'x.png' cannot be decoded")
-        return images.read(i, size)
-
-    source = type(images)(images.labels, images.names, read)
-    held, broken = holding.hold(source, (8, 8, 3), lambda *_: None)
-    assert held.labels.tolist() == [0, 1] and list(broken.values()) == [
-        "image-unreadable: 'x.png' cannot be decoded"
-    ]
-    assert (held.read(1, 8) == images.read(2, 8)).all() and reads == [0, 1, 2]
-    monkeypatch.setattr(holding, "HELD_BYTES", 100)
-    left, found = holding.hold(source, (8, 8, 3), lambda *_: None)
-    assert found == broken and left.labels.tolist() == [0, 1]
-    assert (left.read(1, 8) == images.read(2, 8)).all() and reads == [0, 1, 2, 0, 1, 2, 2], "and not kept"
-
-
-def test_many_skipped_files_are_counted():
-    skipped = [Skipped(f"{k}.png", "is broken", "damaged") for k in range(9)]
-    skipped += [Skipped(f"{k}.txt", "is no image by its name (.txt)", "other-kind") for k in range(5)]
-    lines = file_lines(Provenance(skipped=tuple(skipped)))
-    assert lines[0] == "skipped 0.png: is broken" and len(lines) == 9 + 1
-    assert lines[9] == "skipped 5 files, each is no image by its name (.txt): 0.txt, 1.txt, 2.txt and 2 more"
 
 
 def test_python_m_and_the_console_script_are_the_same():

@@ -5,7 +5,9 @@ import pytest
 from cases import each
 
 from tinytrain.base.errors import InputError
+from tinytrain.episode import holding
 from tinytrain.episode.episode import Episode, Images
+from tinytrain.pipeline.toy import toy_images
 
 
 def images(*labels, prefix="p"):
@@ -129,3 +131,24 @@ def test_colours_become_grey_where_one_channel_is_asked_for_and_nothing_else_is_
     floats = replace(red, read=lambda i, size: np.zeros((size, size, 3), np.float32))
     with pytest.raises(InputError, match="4 x 4 x 3 float32; it must be 4 x 4 x 1 uint8"):
         floats.image(0, (4, 4, 1))
+
+
+def test_images_are_decoded_once_and_broken_ones_left_out_however_many_there_are(monkeypatch):
+    images, reads = toy_images([0, 1, 1]), []
+
+    def read(i, size):
+        reads.append(i)
+        if i == 1:
+            raise InputError("image-unreadable", "'x.png' cannot be decoded")
+        return images.read(i, size)
+
+    source = type(images)(images.labels, images.names, read)
+    held, broken = holding.hold(source, (8, 8, 3), lambda *_: None)
+    assert held.labels.tolist() == [0, 1] and list(broken.values()) == [
+        "image-unreadable: 'x.png' cannot be decoded"
+    ]
+    assert (held.read(1, 8) == images.read(2, 8)).all() and reads == [0, 1, 2]
+    monkeypatch.setattr(holding, "HELD_BYTES", 100)
+    left, found = holding.hold(source, (8, 8, 3), lambda *_: None)
+    assert found == broken and left.labels.tolist() == [0, 1]
+    assert (left.read(1, 8) == images.read(2, 8)).all() and reads == [0, 1, 2, 0, 1, 2, 2], "and not kept"
