@@ -8,14 +8,13 @@ import subprocess
 import pytest
 from cases import each
 from commandline import tt
-from headdata import embeddings, fitted
+from devices import made_up
+from headdata import embeddings
 
 import tinytrain
 from tinytrain.base.errors import InputError
 from tinytrain.delta.classes import rename
-from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import save_delta
-from tinytrain.heads.registry import HEADS
 from tinytrain.store import Store
 
 pytest.importorskip("cryptography", reason="keys need the extra [keys]")
@@ -31,8 +30,7 @@ MFkwEwYHKoZIzj0CAQYIKoEcz1UBgi0DQgAErtVZpOTJ1Q2ysyFTkop/zwqZLEHK
 
 
 def write_delta(path, n=30):
-    head = fitted(HEADS["lda"], X[:n], LABELS[:n])
-    save_delta(path, Delta("0" * 64, "made up", (), head, ("ant", "bee", "cat"), {}))
+    save_delta(path, made_up(X[:n], LABELS[:n]))
     return path
 
 
@@ -131,7 +129,7 @@ def test_a_store_takes_what_a_key_of_its_has_signed_and_nothing_else(made, tmp_p
 def test_a_store_of_signed_deltas_goes_on_with_what_the_device_makes_of_them(made, tmp_path):
     Store(tmp_path).commit_file(made / "owner.delta", made / "owner.key.pub")
     start = Store(tmp_path).start()
-    own = rename(start.delta, "ant", "emu")
+    own = rename(start.delta, "class 0", "emu")
     with pytest.raises(InputError, match=r"file-missing: .* takes files alone that are signed"):
         Store(tmp_path).commit(own)
     assert Store(tmp_path).commit(own, start.place) == 2

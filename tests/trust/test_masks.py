@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from cases import each
 from commandline import tt
-from headdata import embeddings, fitted
+from devices import made_up
+from headdata import embeddings
 
 from tinytrain import kernels
 from tinytrain.base.errors import InputError, StorageError, TinytrainError, UsageError
 from tinytrain.base.safetensors import decode, encode
-from tinytrain.delta.delta import Delta, Slice
+from tinytrain.delta.delta import Slice
 from tinytrain.delta.file import load_delta, save_delta
 from tinytrain.delta.merge import merge
-from tinytrain.heads.registry import HEADS
 
 pytest.importorskip("cryptography", reason="masks need the extra [keys]")
 from tinytrain.trust import masks
@@ -29,11 +29,8 @@ WAY, SIZE, TEN = 10, 12, [f"member{k}" for k in range(10)]
 X, LABELS = embeddings(300, SIZE, way=WAY)
 
 
-def delta_of(chosen, kind="lda", slices=()):
-    """A delta of the images `chosen` with the classes that they have."""
-    classes = np.unique(LABELS[chosen])
-    head = fitted(HEADS[kind], X[chosen], np.searchsorted(classes, LABELS[chosen]).astype(np.int32))
-    return Delta("0" * 64, "made up", tuple(slices), head, tuple(f"class {k}" for k in classes), {})
+def delta_of(chosen, *how, **more):
+    return made_up(X[chosen], LABELS[chosen], *how, **more)
 
 
 def background(delta):

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from cases import each
 from commandline import tt
-from headdata import embeddings, fitted
+from devices import made_up
+from headdata import embeddings
 
 from tinytrain import kernels
 from tinytrain.base.errors import UsageError
 from tinytrain.base.safetensors import decode
-from tinytrain.delta.delta import Delta, Slice
+from tinytrain.delta.delta import Slice
 from tinytrain.delta.file import decode_delta, encode_delta, load_delta, save_delta
 from tinytrain.delta.merge import merge
 from tinytrain.heads.moments import UNIT, Moments
-from tinytrain.heads.registry import HEADS
 from tinytrain.heads.triangle import unpacked
 from tinytrain.trust.noise import DELTA, _noisy, delta_at, distance_for, private
 
@@ -26,11 +26,9 @@ X, LABELS = embeddings(300, SIZE, way=WAY)
 EPSILONS = (0.5, 1, 3, 8, 20)
 
 
-def delta_of(n=300, kind="lda", report=None, **more):
+def delta_of(n=300, **more):
     chosen = np.sort(np.argsort(LABELS, kind="stable").reshape(WAY, -1)[:, : n // WAY].ravel())
-    head = fitted(HEADS[kind], X[chosen], LABELS[chosen])
-    names = tuple(f"class {k}" for k in range(WAY))
-    return Delta("0" * 64, "made up", more.pop("slices", ()), head, names, report or {}, **more)
+    return made_up(X[chosen], LABELS[chosen], **more)
 
 
 @each("epsilon", EPSILONS)
