@@ -59,6 +59,14 @@ def asked_for(recipe=None, layers=0, **more):
     return rounds.Rounds(NETWORK, "lda", layers, recipe, **{"least": 5, "deadline": 60.0, **more})
 
 
+def held(asked, folder, places=5, say=lambda _: None, kind=grid.HttpGrid):
+    return kind(folder, places, asked.content_of, lambda *_: None, say)
+
+
+def listening(places, host="127.0.0.1", token=None):
+    return grid.listening(places, host, 0, token)
+
+
 class Fleet:
     """Clients that take part, each in a thread of its own; what they got or raised is in `ended` by name."""
 
@@ -81,13 +89,13 @@ class Fleet:
 def run(asked, folder, names=NAMES):
     """All rounds with the clients of these names: the merged delta, the rounds, and the fleet."""
     said = []
-    held = grid.HttpGrid(folder, 5, asked.content_of, lambda *_: None, said.append)
-    with grid.listening(held, "127.0.0.1", 0, None) as address:
+    places = held(asked, folder, say=said.append)
+    with listening(places) as address:
         fleet = Fleet(address)
         fleet.start(*names)
-        deltas, found, ran = server.run(asked, held)
+        deltas, found, ran = server.run(asked, places)
         merged = merge(kernels.load(), deltas, found).delta
-        server.finish(held, encode_delta(merged), list(names))
+        server.finish(places, encode_delta(merged), list(names))
     for thread in fleet.threads:
         thread.join()
     fleet.said += said
@@ -144,11 +152,14 @@ def test_rounds_of_layers_average_by_images_and_the_last_one_fits_heads_to_them(
     merged.check_backbone(NETWORK)
 
 
-def test_bytes_of_rounds_are_those_that_came_and_went(three_rounds):
+def test_bytes_of_rounds_are_those_that_came_and_went(three_rounds, recipe):
     folder, _, ran, _ = three_rounds
-    for number, row in enumerate(ran, 1):
+    asked = asked_for(recipe, 2)
+    layers = [asked.begin(), *(read_file(folder / f"layers-{k}.safetensors")[0] for k in (1, 2))]
+    for number, (row, arrays) in enumerate(zip(ran, layers, strict=True), 1):
         sizes = [p.stat().st_size for p in (folder / f"round-{number}").iterdir()]
-        assert row.bytes_in == sum(sizes) and row.bytes_out > 5 * 200
+        assert row.bytes_in == sum(sizes)
+        assert row.bytes_out == 5 * len(tasks.encode_task(asked.task(number), arrays))
 
 
 def test_a_server_that_was_stopped_goes_on_and_asks_nobody_again(three_rounds, recipe, tmp_path):
@@ -189,9 +200,9 @@ def test_an_answer_that_is_none_is_refused_with_a_reason_and_another_one_taken(t
         folder = Path(folder)
         answers_of(three_rounds[0], 1, NAMES[1:], folder)
         asked = asked_for(recipe, 1)
-        held = grid.HttpGrid(folder, 5, asked.content_of, lambda *_: None, lambda _: None)
-        ended = threading.Thread(target=asked.run_layers, args=(held, 1, asked.begin()))
-        with grid.listening(held, "127.0.0.1", 0, None) as address:
+        places = held(asked, folder)
+        ended = threading.Thread(target=asked.run_layers, args=(places, 1, asked.begin()))
+        with listening(places) as address:
             ended.start()
             ann = sides.Server(address, "ann")
             while not (data := ann.ask("/task", round=0)):
@@ -219,8 +230,7 @@ def test_one_liar_of_five_moves_the_average_and_not_a_robust_strategy(three_roun
             asked = asked_for(recipe, 1, strategy=strategy)
             lie = tasks.encode_layers({name: a + 1000 for name, a in asked.begin().items()}, 12)
             (folder / "round-1" / "bob.safetensors").write_bytes(lie)
-            held = grid.HttpGrid(folder, 5, asked.content_of, lambda *_: None, lambda _: None)
-            found = asked.run_layers(held, 1, asked.begin())
+            found = asked.run_layers(held(asked, folder), 1, asked.begin())
             return max(float(np.abs(found[name] - a).max()) for name, a in asked.begin().items())
 
     assert moved(strategy) < 1 < 100 < moved("average")
@@ -237,16 +247,14 @@ def test_the_order_in_which_answers_come_changes_no_bit(three_rounds, recipe, tm
         arrays = {k: rng.standard_normal(a.shape).astype("f") for k, a in asked.begin().items()}
         (tmp_path / "round-1" / f"{name}.safetensors").write_bytes(tasks.encode_layers(arrays, 7))
     found = [
-        asked.run_layers(kind(tmp_path, 5, asked.content_of, lambda *_: None, print), 1, asked.begin())
+        asked.run_layers(held(asked, tmp_path, kind=kind), 1, asked.begin())
         for kind in (grid.HttpGrid, Backwards)
     ]
     assert all(found[0][name].tobytes() == found[1][name].tobytes() for name in found[0])
 
 
-def test_a_place_belongs_to_a_name_and_there_are_no_more_than_expected(one_round, tmp_path):
-    asked = asked_for(deadline=1.0, least=1)
-    held = grid.HttpGrid(tmp_path, 1, asked.content_of, lambda *_: None, lambda _: None)
-    with grid.listening(held, "127.0.0.1", 0, None) as address:
+def test_a_place_belongs_to_a_name_and_there_are_no_more_than_expected(tmp_path):
+    with listening(held(asked_for(), tmp_path, 1)) as address:
         assert sides.Server(address, "ann").ask("/task") == b"", "nothing is asked for yet"
         for name in ("bob", "", "../ann", "a" * 65):
             with pytest.raises(InputError, match=r"run-mismatch: .* refused: "):
@@ -261,9 +269,7 @@ def test_a_place_belongs_to_a_name_and_there_are_no_more_than_expected(one_round
 
 
 def test_a_client_that_goes_in_the_middle_of_its_answer_leaves_no_trace(tmp_path, capfd):
-    asked = asked_for()
-    held = grid.HttpGrid(tmp_path, 1, asked.content_of, lambda *_: None, lambda _: None)
-    with grid.listening(held, "127.0.0.1", 0, None) as address:
+    with listening(held(asked_for(), tmp_path, 1)) as address:
         host, port = address.removeprefix("http://").split(":")
         for part in (
             b"POST /answer?name=ann&round=1 HTTP/1.0\r\nContent-Length: 999\r\n\r\nabc",
@@ -279,9 +285,7 @@ def test_a_client_that_goes_in_the_middle_of_its_answer_leaves_no_trace(tmp_path
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="there is no IPv6")
 def test_an_address_of_version_6_is_one_that_clients_can_use(tmp_path):
-    asked = asked_for()
-    held = grid.HttpGrid(tmp_path, 1, asked.content_of, lambda *_: None, lambda _: None)
-    with grid.listening(held, "::1", 0, None) as address:
+    with listening(held(asked_for(), tmp_path), "::1") as address:
         assert address.startswith("http://[::1]:") and sides.Server(address, "ann").ask("/task") == b""
 
 
@@ -295,14 +299,13 @@ def test_an_empty_name_of_a_token_file_opens_no_server_to_others(tmp_path, capsy
 
 
 def test_who_has_no_token_is_told_nothing(tmp_path):
-    asked = asked_for()
-    held = grid.HttpGrid(tmp_path, 1, asked.content_of, lambda *_: None, lambda _: None)
-    with grid.listening(held, "127.0.0.1", 0, "a-secret-of-some-length") as address:
+    places = held(asked_for(), tmp_path, 1)
+    with listening(places, token="a-secret-of-some-length") as address:
         for token in (None, "another-secret-of-length"):
             with pytest.raises(InputError, match="wants the token in its --token-file"):
                 sides.Server(address, "ann", token).ask("/task")
         assert sides.Server(address, "ann", "a-secret-of-some-length").ask("/task") == b""
-    assert held.names == ["ann"]
+    assert places.names == ["ann"]
 
 
 def test_the_strategies_of_the_command_are_those_of_the_server():
