@@ -165,9 +165,17 @@ def test_a_task_for_another_network_is_refused_before_any_work(client, asked):
         client.answer(replace(asked[0], backbone="0" * 64), asked[1])
 
 
-def test_plans_whose_averages_mean_nothing_are_refused(plan):
-    for recipe in (plan.recipe.in_precision("int8"), replace(plan.recipe, updates=(), rates=())):
-        with pytest.raises(UsageError, match="unsupported: the plan trains layers"):
+def test_plans_whose_averages_mean_nothing_are_refused(client, plan):
+    task = TaskShape.of(client.episode)
+    for recipe, what in (
+        (plan.recipe.in_precision("int8"), "layers in int8"),
+        (replace(plan.recipe, updates=(), rates=()), "no layers"),
+        (
+            Planner(NETWORK, task, "tinytl", Budget(10**6)).plan(None).recipe,
+            "layers that the network",
+        ),
+    ):
+        with pytest.raises(UsageError, match=f"unsupported: the plan trains {what}"):
             tasks.recipe_of(replace(plan, recipe=recipe), NETWORK)
     with pytest.raises(InputError, match="backbone-mismatch"):
         tasks.recipe_of(replace(plan, digest="0" * 64), NETWORK)

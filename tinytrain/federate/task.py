@@ -121,11 +121,16 @@ def recipe_of(plan: Plan, network: Network, steps: int | None = None) -> Recipe:
     options = replace(plan.recipe.options, quotas=False, resample_channels=False, last_step=None)
     recipe = replace(plan.recipe, options=options, steps=steps or plan.recipe.steps)
     check_recipe(network, recipe)
-    added = [u.layer for u in recipe.updates if u.layer >= len(network.layers)]
-    why = "that the network does not have" if added else "" if recipe.updates else "not at all"
-    if why := f"in {recipe.precision}" if recipe.updates and recipe.precision != "float32" else why:
-        raise UsageError("unsupported", f"the plan trains layers {why}; make one with --precision float32")
-    return recipe
+    if not recipe.updates:
+        what = "no layers"
+    elif recipe.precision != "float32":
+        what = f"layers in {recipe.precision}"
+    elif any(update.layer >= len(network.layers) for update in recipe.updates):
+        what = "layers that the network does not have"
+    else:
+        return recipe
+    text = f"the plan trains {what}; make one with --precision float32 and a policy for layers of the network"
+    raise UsageError("unsupported", text)
 
 
 def arrays_of(network: Network, recipe: Recipe) -> Arrays:
