@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -101,13 +101,9 @@ def merge(kernels, deltas: Sequence[Delta], names: Sequence[str], robust: bool =
     _check(inputs)
     inputs, left_out = _once(inputs, robust)
     classes = classes_of_all(one.delta.class_names for one in inputs)
-
-    def votes_of(these: list[_Input]) -> list[Votes]:
-        return votes_on([one.at(classes) for one in these], [one.delta.head.views for one in these])
-
     outvoted = ()
     if robust:
-        kept = _vouched(inputs, votes_of, classes)
+        kept = _vouched(inputs, classes)
         outvoted = tuple(one.name for one in inputs if one not in kept)
         inputs, more = _once(kept)
         left_out += more
@@ -128,8 +124,7 @@ def merge(kernels, deltas: Sequence[Delta], names: Sequence[str], robust: bool =
         first.backbone, min(one.delta.backbone_name for one in inputs), whole.slices, head, classes, report,
         members=parts if first.members else (), **whole.backend_fields,
     )  # fmt: skip
-    conflicts = *_other_names(inputs, left_out), *_same_rows(inputs)
-    conflicts += tuple(_same_names(inputs, votes_of(inputs), classes))
+    conflicts = *_other_names(inputs, left_out), *_same_rows(inputs), *_same_names(inputs, classes)
     names, images = zip(*((one.name, one.images) for one in inputs), strict=True)
     without = tuple(one.name for one in left_out), outvoted
     replay = any(part.replay for one in inputs for part in one.delta.parts)
@@ -342,8 +337,9 @@ def _same_rows(inputs: list[_Input]) -> Iterator[Conflict]:
         yield Conflict(SAME_IMAGES, f"{what} in {a.name} and in {b.name}, and count twice")
 
 
-def _same_names(inputs: list[_Input], votes: list[Votes], classes: Sequence[str]) -> Iterator[Conflict]:
+def _same_names(inputs: list[_Input], classes: Sequence[str]) -> Iterator[Conflict]:
     """What two deltas mean by a class, or one of several, is as different as different classes are."""
+    votes = _votes(inputs, classes)
     for name, (held, far) in zip(classes, votes, strict=True):
         if len(held) < LEAST and far.any():
             one, other = (inputs[i].name for i in held)
@@ -355,18 +351,23 @@ def _same_names(inputs: list[_Input], votes: list[Votes], classes: Sequence[str]
         yield Conflict(SAME_NAME, f"{text} {inputs[i].name}: rename it there, or leave that out (--robust)")
 
 
+def _votes(inputs: list[_Input], classes: Sequence[str]) -> list[Votes]:
+    """Of each class, by all who hold it."""
+    return votes_on([one.at(classes) for one in inputs], [one.delta.head.views for one in inputs])
+
+
 def _outvoted(votes: list[Votes]) -> dict[int, list[int]]:
     """Numbers of deltas, and in which classes most of the others say otherwise."""
     pairs = sorted((i, k) for k, vote in enumerate(votes) for i in vote.outvoted.tolist())
     return {i: [k for _, k in of] for i, of in itertools.groupby(pairs, key=operator.itemgetter(0))}
 
 
-def _vouched(inputs: list[_Input], votes_of: Callable, classes: Sequence[str]) -> list[_Input]:
+def _vouched(inputs: list[_Input], classes: Sequence[str]) -> list[_Input]:
     """Those that are outvoted in no class; who is outvoted in most classes goes first, and all vote again.
 
     Raises InputError ``bad-value`` for a class that fewer than LEAST hold, or of which not most agree.
     """
-    kept, votes = list(inputs), votes_of(inputs)
+    kept, votes = list(inputs), _votes(inputs, classes)
     whole = [(name, len(vote.held)) for name, vote in zip(classes, votes, strict=True)]
     for name, number in whole:
         if number < LEAST:
@@ -375,7 +376,7 @@ def _vouched(inputs: list[_Input], votes_of: Callable, classes: Sequence[str]) -
             raise InputError("bad-value", text)
     while lost := _outvoted(votes):
         kept.pop(max(lost, key=lambda i: (len(lost[i]), kept[i].digest)))
-        votes = votes_of(kept)
+        votes = _votes(kept, classes)
         for (name, number), vote in zip(whole, votes, strict=True):
             if 2 * len(vote.held) <= number:
                 text = f"{number - len(vote.held)} of {number} deltas mean something else by"

@@ -227,7 +227,7 @@ class Round:
         rest = facts["backbone"], one_line(facts["backbone_name"], 100), facts["head"], int(facts["size"])
         found = _Member(key, *rest, tuple(classes))
         for other in self.members.values():
-            if found[1] != other.backbone or found[3:5] != other[3:5]:
+            if (found.backbone, found.head, found.size) != (other.backbone, other.head, other.size):
                 text = f"{source} is for {found.backbone_name} with head {found.head}, {self.folder} for"
                 text += f" {other.backbone_name} with {other.head}"
                 raise InputError("backbone-mismatch", f"{text}; adapt with those")

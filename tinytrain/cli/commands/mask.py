@@ -39,10 +39,11 @@ def add_arguments(parser) -> None:
         action.add_argument("folder", metavar="ROUND", help="folder of the round")
         if name == "without":
             action.add_argument("dropped", metavar="MEMBER", nargs="+", help="names of those that are let go")
-        end = ("-o", "--out"), "file to write the delta to"
-        if name != "sum":
-            end = ("--key",), "own key, which nobody else may read"
-        action.add_argument(*end[0], metavar="FILE", required=True, help=end[1])
+        if name == "sum":
+            action.add_argument("-o", "--out", metavar="FILE", required=True, help="delta file to write")
+        else:
+            text = "own key, which nobody else may read"
+            action.add_argument("--key", metavar="FILE", required=True, help=text)
         action.add_argument("--signed-by", metavar="KEYS", help=signed)
         add_json(action)
 

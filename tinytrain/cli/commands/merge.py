@@ -141,10 +141,12 @@ def _items(out: str, result: dict) -> list:
         best = max(right["each"])
         text = f"{right['merged']} of {right['n']} images recognised; by the best of the deltas {best}"
         items.insert(0, Item("checked", text))
-    why = "all of its images are in others", "most others call something else so; left out"
-    for label, text in zip(("left out", "outvoted"), why, strict=True):
-        if names := "; ".join(map(short, result[label.replace(" ", "_")])):
-            items.append(Item(label, f"{names}: {text}"))
+    for label, names, why in (
+        ("left out", result["left_out"], "all of its images are in others"),
+        ("outvoted", result["outvoted"], "most others call something else so; left out"),
+    ):
+        if names:
+            items.append(Item(label, f"{'; '.join(map(short, names))}: {why}"))
     if result["conflicts"]:
         texts = tuple(row["text"] for row in result["conflicts"])
         items.append(Item("look at", count_of(len(texts), "conflict"), texts))
