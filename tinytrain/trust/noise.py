@@ -22,11 +22,11 @@ from tinytrain.base.errors import UsageError
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.merge import source_of
 from tinytrain.heads.by_means import calibrated_by_means
+from tinytrain.heads.calibration import LEAD_FRACTION
 from tinytrain.heads.moments import UNIT, Moments
 
 DELTA = 1e-5  # of epsilon and delta: how likely at most it is that more can be told
 SHARES = 0.2, 0.8  # of the square of the distance: counts, class sums
-WARMTH = 0.12  # how sure heads of usual deltas are; that of the delta itself would show something
 CDF = NormalDist().cdf
 
 
@@ -36,15 +36,13 @@ def check_sums_alone(delta: Delta) -> None:
     They must be such as can be merged.
     """
     source_of(delta)
-    for met, what in (
-        (delta.is_trained, "there are trained layers, which show images and stay as they are"),
-        (delta.members, f"there are {len(delta.members)} networks, and sums are those of one"),
+    for met, what, remedy in (
+        (delta.is_trained, "has trained layers, which show images", "with --no-train"),
+        (delta.members, f"is for {len(delta.members)} networks, and sums are those of one", "one network"),
+        (delta.precision != "float32", f"is in {delta.precision}, not in float32", "in float32"),
     ):
         if met:
-            raise UsageError("unsupported", f"{what}; adapt one network with --no-train")
-    if delta.precision != "float32":
-        text = f"this is for deltas in float32, and that is one in {delta.precision}; adapt in float32"
-        raise UsageError("unsupported", text)
+            raise UsageError("unsupported", f"the delta {what}; adapt {remedy}")
 
 
 def delta_at(epsilon: float, distance: float) -> float:
@@ -83,7 +81,8 @@ def private(delta: Delta, epsilon: float, rng: random.Random | None = None) -> D
     noisy = _noisy(head.moments, head.views, distance_for(epsilon), rng or random.SystemRandom())
     fitted = head.method.of_moments(kernels.load(), noisy, views=head.views)
     report = {"private": {"epsilon": epsilon, "delta": DELTA}, **delta.report_of_kind}
-    return replace(delta, head=calibrated_by_means(fitted, WARMTH), report=report, replay=None)
+    # As sure as usual heads are: how sure that of the delta itself is would show something.
+    return replace(delta, head=calibrated_by_means(fitted, LEAD_FRACTION), report=report, replay=None)
 
 
 def _noisy(moments: Moments, views: int, distance: float, rng: random.Random) -> Moments:
