@@ -183,7 +183,7 @@ def test_what_a_background_cannot_do_is_refused_in_one_line(made, room, tmp_path
         assert not (tmp_path / "out").exists(), what
 
 
-def test_that_is_nothing_is_learnt_of_a_stream_and_forgotten_with_the_background(
+def test_a_correction_to_nothing_is_learnt_and_the_limit_is_forgotten_with_the_background(
     made, room, tmp_path, capsys
 ):
     came, labels = tmp_path / "came", tmp_path / "labels.csv"

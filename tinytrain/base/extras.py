@@ -27,7 +27,7 @@ def install(extra: str) -> str:
 
 @contextmanager
 def needed(package: str, extra: str, what: str) -> Iterator[None]:
-    """For imports of what needs `package`: without it InputError ``package-missing`` says `what` needs it."""
+    """Around imports of `package`: if it is missing, InputError ``package-missing`` says `what` needs it."""
     try:
         yield
     except ImportError as error:

@@ -58,10 +58,8 @@ def add_arguments(parser) -> None:
     add_number(server, "--layers", 0, "rounds of trained layers before the one of heads", 0, metavar="K")
     server.add_argument("--plan", metavar="FILE", help="what is trained, by 'tinytrain plan --out'")
     add_number(server, "--steps", 1, "of training in each round; default: those of the plan")
-    text = (
-        "how layers are put together: average by images; or, where one client of five may be wrong, median, "
-    )
-    text += "trimmed mean, krum (those of one client); default: average"
+    text = "how layers are put together: average by images; or, where one client of five may be wrong, "
+    text += "median, trimmed mean, krum (those of one client); default: average"
     server.add_argument("--strategy", choices=STRATEGIES, default="average", help=text)
     server.add_argument("--head", choices=HEADS, default="lda", help="default: lda")
     server.add_argument("--check", metavar="DIR", help="images to try the result on, as in merge")

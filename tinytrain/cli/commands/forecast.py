@@ -36,15 +36,16 @@ def add_arguments(parser) -> None:
 def run(arguments) -> None:
     from tinytrain.backbones.motion import RESERVOIR
     from tinytrain.base.files import read_bytes, write_bytes
-    from tinytrain.codegen.folder import check_folder
-    from tinytrain.codegen.series import emit_series
     from tinytrain.episode.decode import named_errors
     from tinytrain.episode.kind import MOST_BYTES
     from tinytrain.episode.motion_file import recording
     from tinytrain.pipeline.forecast import forecast, washout_of
 
     check_outputs(arguments.out, needed=(arguments.series,))
-    if arguments.emit:
+    if arguments.emit:  # it needs all of codegen
+        from tinytrain.codegen.folder import check_folder
+        from tinytrain.codegen.series import emit_series
+
         check_folder(arguments.emit)
     content = read_bytes(arguments.series, MOST_BYTES)
     with named_errors(arguments.series, None):
@@ -56,14 +57,14 @@ def run(arguments) -> None:
     values = [float(f"{value:.6g}") for value in found.values]
     if arguments.out:
         write_bytes(arguments.out, "".join(f"{cell}\n" for cell in (name, *values)).encode())
-    ram = None
-    if arguments.emit:
-        reservoir = RESERVOIR._replace(washout=washout_of(len(series.values)))
-        ram = emit_series(arguments.emit, series.values, column, arguments.ahead, found.ridge, reservoir)
     result = {
         "target": name, "ahead": arguments.ahead, "rows": len(series.values), "error": found.error,
         "naive": found.naive, "deviation": found.deviation, "ridge": found.ridge, "values": values,
-    } | ({"ram": ram} if ram else {})  # fmt: skip
+    }  # fmt: skip
+    if arguments.emit:
+        reservoir = RESERVOIR._replace(washout=washout_of(len(series.values)))
+        how = column, arguments.ahead, found.ridge, reservoir
+        result["ram"] = emit_series(arguments.emit, series.values, *how)
     print_result(result, _text(result, arguments.out, arguments.emit), arguments.json)
 
 
