@@ -15,7 +15,7 @@ from tinytrain.codegen.draws import Draws
 from tinytrain.codegen.inputs import FILES, MADE, SOURCES, files_of_input
 from tinytrain.codegen.int8_tables import c_int8_network
 from tinytrain.codegen.tables import c_draws, c_network, c_plan
-from tinytrain.codegen.text import array, comment, rows
+from tinytrain.codegen.text import array, comment, name_of, rows
 from tinytrain.episode.episode import Episode
 from tinytrain.program.backends.registry import FLOAT32, INT8
 
@@ -46,6 +46,26 @@ category=Data Processing
 url=https://arxiv.org/abs/2307.09988
 architectures=*
 includes=tinytrain.h
+"""
+
+# What a program of C or C++ includes: read once, with functions of C.
+INTERFACE = ("plan.h", "tinytrain.h", "flash.h")
+HEADER = """\
+#ifndef {guard}
+#define {guard}
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+{text}
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
 """
 
 
@@ -80,8 +100,14 @@ def around(library: dict[str, str], sentence: str, paragraph: str) -> dict[str, 
         version=__version__, sentence=sentence, paragraph=paragraph
     )
     library = library | {"end.h": (SOURCES / "end.h").read_text()}
-    end = {".c": '\n#include "end.h"\n'}
-    return files | {f"src/{name}": text + end.get(name[-2:], "") for name, text in library.items()}
+    return files | {f"src/{name}": _whole(name, text) for name, text in library.items()}
+
+
+def _whole(name: str, text: str) -> str:
+    """A file of the library with the lines that all of its kind have."""
+    if name in INTERFACE:
+        return HEADER.format(guard=f"TT_{name_of(name)}", text=text)
+    return text + '\n#include "end.h"\n' * name.endswith(".c")
 
 
 def c_examples(device: Device, episode: Episode) -> str:

@@ -16,6 +16,7 @@ SENTENCE = "Learns on the board itself how a series of numbers goes on."
 LEAST = 40  # rows to fit to
 SHOWN = 4000  # of the example, which lies in flash; more if it is to foretell far
 LEAST_RIDGE = 1e-2  # of sums in float32
+PLAN = comment("Sizes, units and settings. Written by tinytrain forecast --emit.")
 
 
 def emit_series(
@@ -38,7 +39,10 @@ def emit_series(
     }  # fmt: skip
     library = {name: (SOURCES / name).read_text() for name in SHARED}
     library |= {name: (SERIES / name).read_text() for name in ("tinytrain.h", "series.c")}
-    library |= {"reservoir.c": c_reservoir(reservoir, axes), "plan.h": "\n".join(_plan(settings))}
+    library |= {
+        "reservoir.c": c_reservoir(reservoir, axes),
+        "plan.h": "\n".join([PLAN, *defined(settings), ""]),
+    }
     paragraph = f"{axes} columns, {ahead} rows ahead. Written by tinytrain forecast --emit."
     files = around(library, SENTENCE, paragraph)
     for name in ("cycles.h", "examples.h"):  # of the other example
@@ -48,17 +52,6 @@ def emit_series(
     files[EXAMPLES] = "\n".join(_example(values[-max(SHOWN, 8 * ahead) :]))
     write_folder(folder, files)
     return sums + 4 * (2 * size + ahead * axes) + 8
-
-
-def _plan(settings: dict) -> Iterator[str]:
-    yield comment("Sizes, units and settings. Written by tinytrain forecast --emit.")
-    yield "#ifndef TT_PLAN_H"
-    yield "#define TT_PLAN_H"
-    yield ""
-    yield from defined(settings)
-    yield ""
-    yield "#endif"
-    yield ""
 
 
 def _braces(values: np.ndarray) -> str:

@@ -120,9 +120,6 @@ def c_plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterat
     steps, head, shown = recipe.n_steps, find_head(recipe.head), training.image_rows
     yield comment(f"Sizes of {network.name} and its plan, and the memory map. Written by tinytrain emit.")
     features = math.prod(training.externals["features"].shape)
-    yield "#ifndef TT_PLAN_H"
-    yield "#define TT_PLAN_H"
-    yield ""
     sizes = {
         "TT_WAYS": (device.ways, "classes"), "TT_SHOTS": (device.shots, "images of each class"),
         "TT_SUPPORT": (device.support, "images in all"), "TT_HEIGHT": (height, "of an image"),
@@ -182,8 +179,6 @@ def c_plan(device: Device, draws: Draws, class_names: tuple[str, ...]) -> Iterat
     yield from _map(training, "an adaptation")
     if device.probe:
         yield from _map(device.probe, "Fisher scoring, before it")
-    yield "#endif"
-    yield ""
 
 
 def _map(program: Placed, what: str) -> Iterator[str]:

@@ -10,14 +10,7 @@
  *
  * A part of flash holds two records, a sector each, and two slots of TT_DELTA_BYTES, rounded up to sectors. Records
  * take turns, and so do slots: nothing that is in use is ever erased. After an error, what is in use is as before. */
-#ifndef TT_FLASH_H
-#define TT_FLASH_H
-
 #include "tinytrain.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 #define TT_TRIAL_STARTS 2u
 
@@ -49,9 +42,3 @@ int tt_flash_confirm(const tt_flash *flash);
 /* Go back to the delta before and load it. Returns as tt_flash_start, and TT_NOT_READY, changing nothing, if there
  * is none before a confirmed one. */
 int tt_flash_roll_back(const tt_flash *flash);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif

@@ -11,16 +11,7 @@
  * Sizes (classes, images of each, height and width) are fixed when the library is emitted: see plan.h.
  * Nothing here takes memory, calls itself, or needs more of the C library than memcpy, memset and memcmp. One
  * task may use it at a time. */
-#ifndef TINYTRAIN_H
-#define TINYTRAIN_H
-
-#include <stdint.h>
-
 #include "plan.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 enum {
     TT_OK = 0,
@@ -123,9 +114,3 @@ int tt_load(tt_read read, void *context);
 
 /* Forget images and classes: as after tt_init. */
 void tt_reset(void);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif

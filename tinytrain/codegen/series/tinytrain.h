@@ -7,16 +7,7 @@
  *         for every further row: tt_series_add(row), tt_series_next(row);
  *
  * Rows are TT_AXES numbers in the units of the series that the library was emitted for, evenly spaced in time. */
-#ifndef TINYTRAIN_H
-#define TINYTRAIN_H
-
-#include <stdint.h>
-
 #include "plan.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 enum {
     TT_OK = 0,
@@ -38,9 +29,3 @@ int tt_series_learn(void);
 
 /* `row` becomes what will come TT_AHEAD rows after the last one. Returns TT_OK or TT_NOT_READY. */
 int tt_series_next(float *row);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif
