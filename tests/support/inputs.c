@@ -14,9 +14,6 @@ static int16_t drawn(uint32_t k)
 
 int demo(void)
 {
-    uint32_t hash = 2166136261u;
-    const uint8_t *bytes;
-    char digit[2] = {0, 0};
 #if TT_MOTION
     static float values[VALUES], found[TT_CHANNELS];
     for (uint32_t k = 0; k < VALUES; k++)
@@ -34,14 +31,7 @@ int demo(void)
         if (tt_sound_row(NULL, row, found[row]) != 0)
             return 1;
 #endif
-    bytes = (const uint8_t *)found;
-    for (uint32_t i = 0; i < sizeof found; i++)
-        hash = (hash ^ bytes[i]) * 16777619u;
     say("found=");
-    for (int i = 28; i >= 0; i -= 4) {
-        digit[0] = "0123456789abcdef"[hash >> i & 15u];
-        say(digit);
-    }
-    say("\n");
+    say_hash(hashed(NOTHING_HASHED, found, sizeof found));
     return 0;
 }

@@ -3,16 +3,6 @@
 #include "cycles.h"
 #include "examples.h"
 
-/* A number from 0 on, with three decimals. */
-static void say_thousandths(float x)
-{
-    uint32_t n = x > 0.0f && x < 1e6f ? (uint32_t)(x * 1000.0f + 0.5f) : 0u;
-
-    say_number(n / 1000u);
-    say(n % 1000u < 10u ? ".00" : n % 1000u < 100u ? ".0" : ".");
-    say_number(n % 1000u);
-}
-
 static void progress(const char *stage, uint32_t done, uint32_t total, float loss)
 {
     say(stage);
@@ -22,36 +12,28 @@ static void progress(const char *stage, uint32_t done, uint32_t total, float los
     say_number(total);
     if (loss > 0.0f) {
         say(", loss ");
-        say_thousandths(loss);
+        say_decimals(loss, 1000u);
     }
     say("\n");
 }
 
-/* Storage that keeps a hash alone: FNV-1a. */
+/* Storage that keeps a hash alone. */
 static int hash(void *context, const void *bytes, uint32_t n)
 {
     uint32_t *found = context;
-    const uint8_t *byte = bytes;
 
-    for (uint32_t i = 0; i < n; i++)
-        *found = (*found ^ byte[i]) * 16777619u;
+    *found = hashed(*found, bytes, n);
     return 0;
 }
 
-/* Every processor and every compiler must say the same: what was learnt has the same bits. */
 static void say_learnt(void)
 {
-    uint32_t found = 2166136261u;
-    char digits[10];
+    uint32_t found = NOTHING_HASHED;
 
     if (tt_save(hash, &found) != TT_OK)
         return;
-    for (int i = 0; i < 8; i++)
-        digits[i] = "0123456789abcdef"[found >> (28 - 4 * i) & 15u];
-    digits[8] = '\n';
-    digits[9] = 0;
     say("learnt: ");
-    say(digits);
+    say_hash(found);
 }
 
 /* What the network says of a query; 1 if it names the right class. */

@@ -25,6 +25,40 @@ static inline void say_number(uint32_t n)
     say(digit);
 }
 
+/* A number from 0 on, with as many decimals as `unit`, a power of ten, has zeros. */
+static inline void say_decimals(float x, uint32_t unit)
+{
+    float scaled = x * (float)unit + 0.5f;
+    uint32_t n = scaled > 0.0f && scaled < 4e9f ? (uint32_t)scaled : 0u;
+
+    say_number(n / unit);
+    say(".");
+    while (unit /= 10u)
+        say_number(n / unit % 10u);
+}
+
+#define NOTHING_HASHED 2166136261u
+
+/* FNV-1a of what `hash` is of and `n` more bytes. */
+static inline uint32_t hashed(uint32_t hash, const void *bytes, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        hash = (hash ^ ((const uint8_t *)bytes)[i]) * 16777619u;
+    return hash;
+}
+
+/* Every processor and every compiler must say the same. */
+static inline void say_hash(uint32_t hash)
+{
+    char digit[2] = {0, 0};
+
+    for (int i = 28; i >= 0; i -= 4) {
+        digit[0] = "0123456789abcdef"[hash >> i & 15u];
+        say(digit);
+    }
+    say("\n");
+}
+
 #ifdef __cplusplus
 }
 #endif
