@@ -67,6 +67,13 @@ static inline uint32_t tt_bits_of(float x)
     return bits;
 }
 
+/* The whole part of x, limited to 0 to 255. */
+static inline uint8_t tt_byte_of(float x)
+{
+    x = 0.0f > x ? 0.0f : x;
+    return (uint8_t)(255.0f < x ? 255.0f : x);
+}
+
 /* Some rows of an image, from `first` on. */
 typedef struct {
     int height, width, channels; /* of the image */
@@ -92,6 +99,7 @@ static inline const uint8_t *tt_pixel_at(const uint8_t *image, tt_shape s, int r
 int tt_rounds_as_written(void);
 float tt_exp(float x);
 float tt_log(float x);
+float tt_log10(float x);
 float tt_sqrt(float x);
 float tt_tanh(float x);
 float tt_infinity(void);

@@ -7,21 +7,15 @@ typedef struct {
     float shift, mean, spread, contrast;
 } colours;
 
-static uint8_t limited(float x)
-{
-    x = 0.0f > x ? 0.0f : x;
-    return (uint8_t)(255.0f < x ? 255.0f : x);
-}
-
 /* Write pixel (a, b, c): distances to its own mean times `spread`, to that of the image times `contrast`. */
 static void recolour(uint8_t *out, int channels, float a, float b, float c, const colours *how)
 {
     float grey = (a + b + c) * (1.0f / 3.0f);
     float centre = ((grey + how->shift - how->mean) * how->contrast + how->mean) + 0.5f;
 
-    out[0] = limited((a - grey) * how->spread + centre);
-    out[channels / 2] = limited((b - grey) * how->spread + centre);
-    out[channels - 1] = limited((c - grey) * how->spread + centre);
+    out[0] = tt_byte_of((a - grey) * how->spread + centre);
+    out[channels / 2] = tt_byte_of((b - grey) * how->spread + centre);
+    out[channels - 1] = tt_byte_of((c - grey) * how->spread + centre);
 }
 
 static void mirror(uint8_t *pixels, int channels, int n)

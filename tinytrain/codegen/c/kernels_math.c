@@ -88,6 +88,11 @@ float tt_log(float x)
     return whole * LN2_HIGH + (whole * LN2_LOW + y);
 }
 
+float tt_log10(float x)
+{
+    return tt_log(x) * 0.4342944819032518f;
+}
+
 /* 1 - 2 / (e^2x + 1), within 2e-7. NaN stays NaN. */
 float tt_tanh(float x)
 {

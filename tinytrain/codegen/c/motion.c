@@ -19,11 +19,6 @@ static float scaled(uint32_t row, uint32_t axis)
     return values[row * TT_AXES + axis] / length[axis / GROUP];
 }
 
-static float log10_of(float x)
-{
-    return tt_log(x) * 0.4342944819032518f;
-}
-
 static void find_length(uint32_t sensor, uint32_t rows)
 {
     uint32_t first = sensor * GROUP, behind = first + GROUP < TT_AXES ? first + GROUP : TT_AXES;
@@ -74,7 +69,7 @@ static void find_bands(float *bands, uint32_t axis, uint32_t rows)
             energies[band_of[i]] += (double)(re[i] * re[i] + im[i] * im[i]);
     }
     for (uint32_t b = 0; b < BANDS; b++)
-        bands[b] = log10_of(tt_sqrt((float)(energies[b] / (double)(count * WINDOW * WINDOW))) + FLOOR);
+        bands[b] = tt_log10(tt_sqrt((float)(energies[b] / (double)(count * WINDOW * WINDOW))) + FLOOR);
 }
 
 #if TT_NEURONS
@@ -107,14 +102,14 @@ int tt_motion(float *features, const float *recording, uint32_t rows)
     values = recording;
     for (uint32_t s = 0; s < SENSORS; s++) {
         find_length(s, rows);
-        *features++ = log10_of(length[s] + 1e-6f);
+        *features++ = tt_log10(length[s] + 1e-6f);
         length[s] = length[s] > 0.0f ? length[s] : 1.0f;
     }
     for (uint32_t part = 0; part < PARTS; part++)
         for (uint32_t axis = 0; axis < TT_AXES; axis++, features++) {
             float deviation;
             *features = mean_of(axis, part * rows / PARTS, (part + 1) * rows / PARTS, &deviation);
-            features[PARTS * TT_AXES] = log10_of(deviation + FLOOR);
+            features[PARTS * TT_AXES] = tt_log10(deviation + FLOOR);
         }
     features += PARTS * TT_AXES;
     for (uint32_t axis = 0; axis < TT_AXES; axis++, features += BANDS)

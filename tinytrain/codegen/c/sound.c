@@ -9,15 +9,9 @@ static uint8_t codes[TT_HEIGHT][TT_WIDTH]; /* the latest rows: row r at r % TT_H
 static float loudest[TT_HEIGHT];           /* the largest value of each of them */
 static uint32_t rows;                      /* so far; a multiple of TT_HEIGHT is taken off again */
 
-static uint8_t limited(float x)
-{
-    x = 0.0f > x ? 0.0f : x;
-    return (uint8_t)(255.0f < x ? 255.0f : x);
-}
-
 static uint8_t code_of(float value)
 {
-    return limited((value - TT_LOW) * TT_CODES_PER_UNIT + 0.5f);
+    return tt_byte_of((value - TT_LOW) * TT_CODES_PER_UNIT + 0.5f);
 }
 
 /* A row (TT_WIDTH,) of codes of the frame. Returns the largest value. */
@@ -39,7 +33,7 @@ static float find_row(uint8_t *row)
         for (uint32_t i = 0; i < count_of[b]; i++)
             total += weights[at++] * re[first_of[b] + i];
 #if TT_DECIBELS
-        total = 10.0f * (tt_log(total < TT_MIN_POWER ? TT_MIN_POWER : total) * 0.4342944819032518f);
+        total = 10.0f * tt_log10(total < TT_MIN_POWER ? TT_MIN_POWER : total);
 #else
         total = tt_log(total + TT_MIN_POWER);
 #endif
@@ -97,7 +91,7 @@ void tt_augment(uint8_t *y, tt_row_of row, const tt_augmentation *how, int32_t s
         const uint8_t *x = row((i - how->down + part.height) % part.height);
         for (int k = 0; k < part.width; k++) {
             float code = (float)x[k];
-            *y++ = limited((code < floor ? floor : code) + how->brightness + 0.5f);
+            *y++ = tt_byte_of((code < floor ? floor : code) + how->brightness + 0.5f);
         }
     }
 }
