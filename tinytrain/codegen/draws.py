@@ -10,7 +10,7 @@ import numpy as np
 
 from tinytrain.base.random_streams import rng_for
 from tinytrain.codegen.device import Device
-from tinytrain.codegen.inputs import MOTION, Changes
+from tinytrain.codegen.inputs import as_augmentation
 from tinytrain.episode.augment import USUAL, Augmentation, Ranges
 from tinytrain.episode.kinds import kind_of
 from tinytrain.runtime.schedule import rate_factor, reach, sampled_divisors, sampled_items, step_items
@@ -21,14 +21,13 @@ class Draws:
     """Tables of one device and one `seed`.
 
     `probe` (n,), `views` (views, n) and `head` (views, n) are augmentations, of Fisher scoring (none without
-    it), of pseudo-queries and of the head alone; `noise` are the lines of a table that those of recordings
-    name. `shown` (steps, shown) are the images that a step looks at, `shown_views` the views of them that are
-    its pseudo-queries, `sampled` (steps, count) its sampled images; `divisors` (steps, ways) and `factors`
-    (steps,) are float32.
+    it), of pseudo-queries and of the head alone; those of recordings name rows of `noise`. `shown` (steps,
+    shown) are the images that a step looks at, `shown_views` the views of them that are its pseudo-queries,
+    `sampled` (steps, count) its sampled images; `divisors` (steps, ways) and `factors` (steps,) are float32.
     """
 
     seed: int
-    noise: tuple[str, ...]
+    noise: list[np.ndarray]
     probe: list[Augmentation]
     views: list[list[Augmentation]]
     head: list[list[Augmentation]]
@@ -47,12 +46,11 @@ def draws_of(device: Device, seed: int, may_flip: bool) -> Draws:
     """All that an adaptation with `seed` draws."""
     recipe, resources, n = device.recipe, device.training.resources, device.support
     labels, spec, rng = labels_of(device), device.network.input, rng_for(seed, "steps")
-    kind, changes = kind_of(spec.kind), Changes()
+    kind, noise = kind_of(spec.kind), []
 
     def augmentation(view: int, image: int, ranges: Ranges, stream: str = "augmentation") -> Augmentation:
         key = (abs(view), image) if view else (image,)
-        change = kind.augment(rng_for(seed, stream, *key), spec, may_flip, ranges)
-        return changes.as_augmentation(change)
+        return as_augmentation(kind.augment(rng_for(seed, stream, *key), spec, may_flip, ranges), noise)
 
     items, sampled, divisors, factors = [], [], [], []
     sizes = np.bincount(labels, minlength=device.ways).astype(np.float32)
@@ -75,5 +73,4 @@ def draws_of(device: Device, seed: int, may_flip: bool) -> Draws:
     seen = np.array(items, np.int32)
     through = np.array(sampled, np.int32).reshape(recipe.n_steps, -1)
     floats = np.array(divisors, np.float32), np.array(factors, np.float32)
-    noise = tuple(changes.c_noise()) if spec.kind == MOTION else ()
     return Draws(seed, noise, probe, views, head, seen[:, :, 1], seen[:, :, 0], through, *floats)

@@ -1,11 +1,10 @@
 """What a device reads: images, recordings of motion or clips of sound, and the C of each kind."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from tinytrain.codegen.text import array, number, table
+from tinytrain.codegen.text import array
 from tinytrain.episode.augment import Augmentation
 from tinytrain.episode.logmel import LogMel, sparse_triangles, window
 from tinytrain.episode.motion import Noisy, reservoir_of
@@ -29,10 +28,8 @@ def obstacle(spec: InputSpec) -> str | None:
     """Why there is no C that reads this. Raises InputError for settings that make no sense."""
     if spec.kind not in FILES:
         return f"it takes inputs of kind {spec.kind}"
-    if spec.kind == SOUND:
-        settings = LogMel.of(dict(spec.parameters))
-        if settings.mag_exp not in (1, 2):
-            return "it takes spectra of another power than 1 or 2"
+    if spec.kind == SOUND and LogMel.of(dict(spec.parameters)).mag_exp not in (1, 2):
+        return "it takes spectra of another power than 1 or 2"
     return None
 
 
@@ -48,9 +45,8 @@ def settings_of(spec: InputSpec) -> dict:
         found |= {
             "RATE": s.sampling_rate, "FFT": s.fft_length, "FRAME": s.sequence_length,
             "HOP": s.sequence_stride, "MAGNITUDE": int(s.mag_exp == 1),
-            "DECIBELS": int(s.power_to_db), "TOP": np.float32(s.top_db),
-            "MIN_POWER": np.float32(s.min_power), "LOW": np.float32(s.low),
-            "CODES_PER_UNIT": np.float32(255 / (s.high - s.low)),
+            "DECIBELS": int(s.power_to_db), "TOP": float(s.top_db), "MIN_POWER": float(s.min_power),
+            "LOW": float(s.low), "CODES_PER_UNIT": 255 / (s.high - s.low),
         }  # fmt: skip
     return found
 
@@ -59,17 +55,17 @@ def files_of_input(spec: InputSpec) -> dict[str, str]:
     """The files for this kind of input, by name."""
     found = {name: (SOURCES / name).read_text() for name in FILES[spec.kind]}
     if spec.kind == MOTION:
-        _insert(found, "motion.c", _motion_tables())
+        found["motion.c"] = _with("motion.c", _motion_tables())
         if reservoir := reservoir_of(spec):
             found["reservoir.c"] = c_reservoir(reservoir, dict(spec.parameters)["axes"])
     if spec.kind == SOUND:
-        _insert(found, "sound.c", _sound_tables(spec))
+        found["sound.c"] = _with("sound.c", _sound_tables(spec))
     return found
 
 
-def _insert(files: dict[str, str], name: str, tables: list[str]) -> None:
-    """Put `tables` in place of the line TABLES."""
-    files[name] = files[name].replace("TABLES\n", "\n".join([*tables, ""]))
+def _with(name: str, tables: list[str]) -> str:
+    """A source with `tables` in place of the line TABLES."""
+    return (SOURCES / name).read_text().replace("TABLES\n", "\n".join([*tables, ""]))
 
 
 def _turns(size: int) -> list[str]:
@@ -102,42 +98,29 @@ def reservoir_settings(reservoir: Reservoir, axes: int) -> dict:
     read = len(matrices(reservoir.neurons, axes, reservoir.seed)[0])
     return {
         "AXES": axes, "NEURONS": reservoir.neurons, "READ": read, "WASHOUT": reservoir.washout,
-        "KEPT": np.float32(1 - reservoir.leak), "LEAK": np.float32(reservoir.leak),
+        "KEPT": float(1 - reservoir.leak), "LEAK": float(reservoir.leak),
     }  # fmt: skip
 
 
 def c_reservoir(reservoir: Reservoir, axes: int) -> str:
     """reservoir.c, with the tables of a network that `axes` drive."""
-    places, recurrent, *driven = matrices(reservoir.neurons, axes, reservoir.seed)
-    inputs, bias = (part.astype(np.float32) for part in driven)
+    places, recurrent, inputs, bias = matrices(reservoir.neurons, axes, reservoir.seed)
     kind = "uint8_t" if reservoir.neurons <= 256 else "uint16_t"
-    files = {"reservoir.c": (SOURCES / "reservoir.c").read_text()}
     said = "the neurons that each neuron reads, and by which weights"
     tables = [
         array(f"static const {kind} places", places, said),
-        array("static const float recurrent", (recurrent * reservoir.scale).astype(np.float32)),
+        array("static const float recurrent", recurrent * reservoir.scale),
         array("static const float inputs", inputs),
         array("static const float bias", bias),
     ]
-    _insert(files, "reservoir.c", tables)
-    return files["reservoir.c"]
+    return _with("reservoir.c", tables)
 
 
-class Changes:
-    """Changes of items as C has them all; `noise` are those of recordings, by number."""
-
-    def __init__(self):
-        self.noise: list[np.ndarray] = []
-
-    def as_augmentation(self, change) -> Augmentation:
-        if isinstance(change, Noisy):
-            self.noise.append(change.noise.ravel())
-            return Augmentation(down=len(self.noise) - 1)
-        if isinstance(change, Change):
-            return Augmentation(down=change.later, brightness=change.louder, contrast=change.floor)
-        return change or Augmentation(contrast=0.0)  # of a clip: none
-
-    def c_noise(self) -> Iterator[str]:
-        """Lines of the table of all noise."""
-        rows = (f"{{{', '.join(map(number, row))}}}" for row in self.noise or [np.zeros(1, np.float32)])
-        return table("const float tt_noise[][TT_CHANNELS]", rows)
+def as_augmentation(change, noise: list[np.ndarray]) -> Augmentation:
+    """A change of any item as C has it; that of a recording becomes a row of `noise`, and is its number."""
+    if isinstance(change, Noisy):
+        noise.append(change.noise.ravel())
+        return Augmentation(down=len(noise) - 1)
+    if isinstance(change, Change):
+        return Augmentation(down=change.later, brightness=change.louder, contrast=change.floor)
+    return change or Augmentation(contrast=0.0)  # of a clip: none

@@ -1,13 +1,12 @@
 """The folder that ``tinytrain forecast --emit`` writes: C that learns on the device how a series goes on."""
 
 import os
-from collections.abc import Iterator
 
 import numpy as np
 
 from tinytrain.codegen.folder import EXAMPLES, around, write_folder
 from tinytrain.codegen.inputs import SOURCES, c_reservoir, reservoir_settings
-from tinytrain.codegen.text import comment, defined, number, table
+from tinytrain.codegen.text import braces, comment, defined, table
 from tinytrain.episode.motion_features import Reservoir
 
 SERIES = SOURCES.parent / "series"
@@ -16,6 +15,10 @@ SENTENCE = "Learns on the board itself how a series of numbers goes on."
 LEAST = 40  # rows to fit to
 SHOWN = 4000  # of the example, which lies in flash; more if it is to foretell far
 LEAST_RIDGE = 1e-2  # of sums in float32
+EXAMPLE = """\
+/* The series, in flash. Written by tinytrain forecast --emit. */
+#include "tinytrain.h"
+"""
 PLAN = comment("Sizes, units and settings. Written by tinytrain forecast --emit.")
 
 
@@ -34,8 +37,8 @@ def emit_series(
     deviation = values.std(axis=0)
     settings = {
         "AHEAD": ahead, "TARGET": target, "LEAST": LEAST, "SUMS_BYTES": sums,
-        "RIDGE": np.float32(max(ridge, LEAST_RIDGE)), "MEANS": _braces(values.mean(axis=0)),
-        "DEVIATIONS": _braces(np.where(deviation > 0, deviation, 1)), **reservoir_settings(reservoir, axes),
+        "RIDGE": float(max(ridge, LEAST_RIDGE)), "MEANS": braces(values.mean(axis=0)),
+        "DEVIATIONS": braces(np.where(deviation > 0, deviation, 1)), **reservoir_settings(reservoir, axes),
     }  # fmt: skip
     library = {name: (SOURCES / name).read_text() for name in SHARED}
     library |= {name: (SERIES / name).read_text() for name in ("tinytrain.h", "series.c")}
@@ -49,18 +52,8 @@ def emit_series(
         del files[f"examples/demo/{name}"]
     for name, place in (("README.md", ""), ("demo.c", "examples/demo/")):
         files[place + name] = (SERIES / name).read_text()
-    files[EXAMPLES] = "\n".join(_example(values[-max(SHOWN, 8 * ahead) :]))
+    shown = values[-max(SHOWN, 8 * ahead) :]
+    rows = table("const float tt_example_row[][TT_AXES]", map(braces, shown))
+    files[EXAMPLES] = "\n".join([EXAMPLE, f"const uint32_t tt_example_rows = {len(shown)}u;", *rows])
     write_folder(folder, files)
     return sums + 4 * (2 * size + ahead * axes) + 8
-
-
-def _braces(values: np.ndarray) -> str:
-    return f"{{{', '.join(map(number, values.astype(np.float32)))}}}"
-
-
-def _example(values: np.ndarray) -> Iterator[str]:
-    yield comment("The series, in flash. Written by tinytrain forecast --emit.")
-    yield '#include "tinytrain.h"'
-    yield ""
-    yield f"const uint32_t tt_example_rows = {len(values)}u;"
-    yield from table("const float tt_example_row[][TT_AXES]", map(_braces, values))

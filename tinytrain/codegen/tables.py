@@ -1,18 +1,18 @@
 """network.c, draws.c and plan.h: weights, tables of what is drawn, sizes and offsets."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from tinytrain.codegen.delta import delta_bytes, n_parts
 from tinytrain.codegen.device import Device
 from tinytrain.codegen.draws import Draws
-from tinytrain.codegen.inputs import settings_of
+from tinytrain.codegen.inputs import MOTION, settings_of
 from tinytrain.codegen.int8_tables import int8_bytes
 from tinytrain.codegen.placed import Placed
 from tinytrain.codegen.places import Places
-from tinytrain.codegen.text import array, by, comment, defined, name_of, number, table
+from tinytrain.codegen.text import array, braces, by, comment, defined, name_of, table
 from tinytrain.episode.augment import Augmentation
 from tinytrain.guard.guard import (
     LAST_FRACTION,
@@ -59,7 +59,7 @@ def flash_bytes(device: Device) -> int:
 
 def _augmentation(a: Augmentation) -> str:
     values = map(np.float32, (a.cosine, a.sine, a.brightness, a.saturation, a.contrast))
-    return f"{{{', '.join(map(number, values))}, {a.down}, {a.right}, {int(a.flip)}}}"
+    return braces([*values, a.down, a.right, a.flip])
 
 
 def _views(name: str, size: str, views: list[list[Augmentation]]) -> Iterator[str]:
@@ -72,8 +72,8 @@ def _views(name: str, size: str, views: list[list[Augmentation]]) -> Iterator[st
     yield ""
 
 
-def _table(declaration: str, values: np.ndarray) -> Iterator[str]:
-    return table(f"const {declaration}", (f"{{{', '.join(map(number, row))}}}" for row in values))
+def _table(declaration: str, values: Iterable[np.ndarray]) -> Iterator[str]:
+    return table(f"const {declaration}", map(braces, values))
 
 
 def c_draws(device: Device, draws: Draws) -> Iterator[str]:
@@ -87,9 +87,9 @@ def c_draws(device: Device, draws: Draws) -> Iterator[str]:
     yield comment("cosine, sine, brightness, saturation, contrast, down, right, flip of each image")
     if draws.probe:
         yield from table("const tt_augmentation tt_probe_views[TT_SUPPORT]", map(_augmentation, draws.probe))
-    if draws.noise:
+    if device.network.input.kind == MOTION:
         yield comment("in which recordings are shown, by number: the sixth value of a view")
-        yield from draws.noise
+        yield from _table("float tt_noise[][TT_CHANNELS]", draws.noise or [np.zeros(1, np.float32)])
     yield from _views("tt_views", "TT_VIEWS", draws.views)
     yield from _views("tt_head_views", "TT_HEAD_VIEWS", draws.head)
     yield comment("by step: images that it looks at, and views of them that are its pseudo-queries")

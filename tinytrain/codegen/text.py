@@ -24,7 +24,7 @@ def number(value) -> str:
     """A constant with the bits of a float32, or a whole number."""
     if not isinstance(value, float | np.floating):
         return str(int(value))
-    short = f"{float(value):.9g}"
+    short = f"{float(np.float32(value)):.9g}"
     return f"{short}f" if any(c in short for c in ".en") else f"{short}.0f"
 
 
@@ -37,6 +37,11 @@ def array(declaration: str, values: np.ndarray, note: str = "") -> str:
     """A definition of all `values`, flat."""
     said = f"{comment(note)}\n" if note else ""
     return f"{said}{declaration}[{values.size}] = {{\n{rows(map(number, values.reshape(-1)))}\n}};\n"
+
+
+def braces(values: Iterable) -> str:
+    """Numbers of one entry of an array."""
+    return f"{{{', '.join(map(number, values))}}}"
 
 
 def table(declaration: str, entries: Iterable[str]) -> Iterator[str]:
