@@ -1,6 +1,6 @@
 """Boards as rows of ``boards.yaml``: their memory, how fast they are taken to be, and who says so.
 
-A file of one's own has one row. With `like` it takes from a known board what it does not say itself.
+A file of one's own has one row. With `like` a row takes from a known board what it does not say itself.
 """
 
 from dataclasses import dataclass, field
@@ -143,6 +143,10 @@ def parse_board(row, source: str) -> Board:
 def _board(row, where: str) -> Board:
     if not isinstance(row, dict):
         raise WrongError("the board", row, f"a table with {', '.join(CHECKS)}")
+    if "like" in row:
+        known = read_yaml(FILE, "bad-value")
+        row = {**known[choice(*known)(row["like"], "like")], **row}
+        del row["like"]
     board = flat(Board, CHECKS)(row, where)
     figures = board.figures()
     for part in ("ram", "flash"):
@@ -152,31 +156,22 @@ def _board(row, where: str) -> Board:
     return board
 
 
-def own_row(path: str) -> tuple[str, dict]:
-    """Name and row of the one board in a file. Raises InputError ``bad-value``."""
-    content = read_yaml(path, "bad-value")
+def row_of(name: str) -> tuple[str, dict]:
+    """Title and row of a known board, or of the one in a file.
+
+    Raises UsageError with the closest known one, or InputError ``bad-value``.
+    """
+    if not name.endswith(SUFFIXES):
+        find("board", name, load_boards())
+        return name, {"like": name}
+    content = read_yaml(name, "bad-value")
     if not isinstance(content, dict) or len(content) != 1:
         held = len(content) if isinstance(content, dict) else 0
-        raise InputError("bad-value", f"{path} holds {held} boards; keep one")
+        raise InputError("bad-value", f"{name} holds {held} boards; keep one")
     return next(iter(content.items()))
 
 
 def find_board(name: str) -> Board:
-    """The board of that name, or of the file. Raises UsageError with the closest known one, or InputError."""
-    if not name.endswith(SUFFIXES):
-        return find("board", name, load_boards())
-    title, row = own_row(name)
-    return own_board(row, f"{name}: {one_line(title, 60)}")
-
-
-def own_board(row, source: str) -> Board:
-    """As `parse_board`, from a row that may be `like` a known one."""
-    return parsed(_own_board, row, source, "bad-value")
-
-
-def _own_board(row, where: str) -> Board:
-    if isinstance(row, dict) and "like" in row:
-        known = read_yaml(FILE, "bad-value")
-        row = {**known[choice(*known)(row["like"], "like")], **row}
-        del row["like"]
-    return _board(row, where)
+    """The board of that name, or of the file. Raises what `row_of` raises."""
+    title, row = row_of(name)
+    return parse_board(row, f"{name}: {one_line(title, 60)}")

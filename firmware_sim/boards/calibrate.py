@@ -5,7 +5,7 @@ import re
 import yaml
 
 from tinytrain.base.errors import InputError
-from tinytrain.firmware_sim.boards.board import SUFFIXES, find_board, own_board, own_row
+from tinytrain.firmware_sim.boards.board import find_board, parse_board, row_of
 
 LINE = r"cycles: ([0-9]{1,10}) for ([0-9]{1,10}) MACs in (float32|int8), by ([A-Za-z0-9_]+)"
 
@@ -26,9 +26,8 @@ def measured(text: str) -> tuple[str, float, str]:
     if emulated:
         raise InputError("bad-value", "an emulator said this line, whose cycles mean nothing; take a board's")
     if not int(cycles) or not int(macs):
-        raise InputError(
-            "bad-value", f"{macs} MACs in {int(cycles)} cycles are no rate; run the example again"
-        )
+        why = f"{macs} MACs in {cycles} cycles are no rate; run the example again"
+        raise InputError("bad-value", why)
     return precision, int(macs) / int(cycles), found[0]
 
 
@@ -38,8 +37,7 @@ def calibrated(name: str, precision: str, rate: float, source: str) -> str:
     Raises UsageError or InputError.
     """
     find_board(name)  # refuses what is none
-    title, row = own_row(name) if name.endswith(SUFFIXES) else (name, {"like": name})
-    figures = {**row.get("measured", {}), precision: {"value": rate, "source": source}}
-    row = {**row, "measured": figures}
-    own_board(row, source)  # refuses a rate that no board has
+    title, row = row_of(name)
+    row["measured"] = {**row.get("measured", {}), precision: {"value": rate, "source": source}}
+    parse_board(row, source)  # refuses a rate that no board has
     return yaml.safe_dump({title: row}, sort_keys=False, allow_unicode=True, width=200)

@@ -53,16 +53,10 @@ def one_inference(network: Network, precision: str) -> dict[str, Count]:
     tally = Tally()
     for segment in compile_forward(network, precision).segments.values():
         for call in segment.calls:
-            tally.add(call.kernel, tuple(map(_sized, call.args)))
+            arrays = (np.empty(a.extent, a.dtype) if hasattr(a, "extent") else a for a in call.args)
+            tally.add(call.kernel, tuple(arrays))
     tally.end_stage("inference")
     return tally.stages["inference"]
-
-
-def _sized(argument):
-    """An argument of a call as an array that has a size but no memory; values stay what they are."""
-    if not hasattr(argument, "extent"):
-        return argument
-    return np.broadcast_to(np.zeros((), argument.dtype), argument.extent)
 
 
 def band(value: float, width: float = BAND) -> dict[str, float]:

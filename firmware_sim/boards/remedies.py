@@ -34,7 +34,7 @@ def for_flash(board: Board, network: Network, slots: int) -> Iterator[str]:
     if left >= 2 * block:
         yield f"a delta of at most {left // 2 // block * block} bytes: a smaller --budget trains less"
     for other in _backbones_here(network):
-        if frozen_bytes(other) + slots <= board.flash.storage_bytes:
+        if _stores(board, other, slots):
             yield f"--backbone {tier_of(other.name)} takes {format_bytes(frozen_bytes(other))} of flash"
     fitting = [n for n, b in load_boards().items() if _stores(b, network, slots)]
     if fitting:

@@ -10,7 +10,6 @@ from tinytrain.delta.file import encode_delta
 from tinytrain.firmware_sim.boards.board import Board
 from tinytrain.firmware_sim.boards.counters import Count
 from tinytrain.firmware_sim.boards.estimate import (
-    ADAPTATION,
     BAND,
     MEASURED,
     MEASURED_BAND,
@@ -86,7 +85,7 @@ def simulate(
 
 
 def describe(board: Board) -> dict:
-    figures = {name: {"value": f.value, "source": f.source} for name, f in board.figures().items()}
+    figures = {name: vars(figure) for name, figure in board.figures().items()}
     part = board.processor
     return {"title": part.title, "core": part.core, "kind": part.kind, "figures": figures}
 
@@ -104,10 +103,10 @@ def room(has: int, needs: int) -> dict[str, int]:
 
 def _costs(board: Board, network, device: SimulatedDevice, report: Report, worn: dict) -> dict:
     tally, planned = device.tally, report.to_json()
-    stages = {name: tally.total(name) for name in ADAPTATION if tally.stages.get(name)}
-    total = sum(stages.values(), Count())
     precision = report.plan.recipe.precision
     time = seconds_by_stage(tally, board, precision)
+    stages = {name: tally.total(name) for name in time}
+    total = sum(stages.values(), Count())
     one = one_inference(apply(network, report.delta), precision).values()
     measured = board.speed.measured.get(precision)
     width = MEASURED_BAND if measured else BAND
