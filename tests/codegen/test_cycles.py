@@ -9,10 +9,9 @@ import int8nets
 import pytest
 import toynets
 from cases import each, quick
-from emitted import emit, plan_of
+from emitted import emit, need, plan_of
 
 from tinytrain.firmware_sim.boards.calibrate import LINE
-from tinytrain.firmware_sim.emulated.count import missing
 
 # 12,345 cycles from one look to the next, in which 2 to the 32nd is passed.
 FAKE = """#include <stdint.h>
@@ -61,7 +60,6 @@ def test_without_a_counter_or_with_one_that_stands_still_the_example_says_none(m
 @pytest.mark.parametrize("board", ["m7", "rv32"])
 def test_an_emulated_board_says_that_it_is_one(made, board):
     """The DWT that QEMU 7.2 lacks counts nothing; its mcycle counts, which means nothing."""
-    if absent := missing(board):
-        pytest.skip(f"not installed: {', '.join(absent)}")
+    need(board)
     line = line_of(emitted.make(made.folder, board, "run", RAM_KB=64).stdout)
     assert line.endswith(", emulated") if board == "rv32" else line.startswith("cycles: none, ")

@@ -13,10 +13,11 @@ import pytest
 import toynets
 import waves
 from cases import quick
-from emitted import BOARDS, emit, need, plan_of
+from emitted import emit, need, plan_of
 from published import published_network
 
 from tinytrain.backbones.motion import motion_network
+from tinytrain.firmware_sim.emulated.count import BOARDS
 
 LONG = bool(os.environ.get("TINYTRAIN_FIRMWARE"))
 MOST_STACK = 4096

@@ -9,7 +9,7 @@ import pytest
 import toynets
 import waves
 from cases import quick
-from emitted import BOARDS, Library, emit, need, plan_of
+from emitted import Library, emit, need, plan_of
 
 from tinytrain.backbones.motion import motion_network
 from tinytrain.base.errors import InputError, UsageError
@@ -19,6 +19,7 @@ from tinytrain.episode import portable
 from tinytrain.episode.logmel import SLANEY, codes_of, log_mel
 from tinytrain.episode.motion import reservoir_of
 from tinytrain.episode.motion_features import features
+from tinytrain.firmware_sim.emulated.count import BOARDS
 
 RNG = np.random.default_rng(0)
 NO_ROW, NOT_FINITE = -9, -5

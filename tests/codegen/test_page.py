@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from documents import ROOT, blocks
 
+from tinytrain.firmware_sim.emulated import count
+
 LONG = bool(os.environ.get("TINYTRAIN_FIRMWARE"))
-ARM = ("arm-none-eabi-gcc", "qemu-system-arm")
 PAGE = ROOT / "docs" / "microcontroller.md"
 SHELL = [block for block in blocks(PAGE) if block.language == "sh"]
 
@@ -27,9 +28,9 @@ def commands() -> list[str]:
 
 def missing(line: str) -> list[str]:
     """The tools that a line needs and that are not here."""
-    family = ("riscv64-unknown-elf-gcc", "qemu-system-riscv32") if "M=rv32" in line else ARM
-    needed = {"cmake": ("cmake",), "build/demo": ("cmake",), "make": ("make", *family)}
-    return [tool for tool in needed.get(line.split()[0], ()) if not shutil.which(tool)]
+    if line.startswith("make"):
+        return count.missing("rv32" if "M=rv32" in line else "m7")
+    return ["cmake"] if line.startswith(("cmake", "build/demo")) and not shutil.which("cmake") else []
 
 
 def run(line: str, folder: Path) -> str:

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from cases import quick
 from commandline import tt
-from emitted import BOARDS, need
+from emitted import need
 from waves import mackey_glass
 
 from tinytrain.codegen.series import LEAST, emit_series
 from tinytrain.codegen.text import number
 from tinytrain.episode.motion_features import Reservoir, states
+from tinytrain.firmware_sim.emulated.count import BOARDS
 
 F = np.float32
 SMALL = Reservoir(neurons=12, seed=3, scale=0.4, leak=0.3, washout=7)

@@ -20,6 +20,7 @@ from tinytrain.codegen.device import device_of, for_one_core
 from tinytrain.codegen.draws import draws_of
 from tinytrain.codegen.folder import EXAMPLES, c_examples, files_of, write_folder
 from tinytrain.episode.episode import Episode, Images
+from tinytrain.firmware_sim.emulated.count import missing
 from tinytrain.meta.studies.study import with_recipes
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.planner.planner import Planner
@@ -27,16 +28,13 @@ from tinytrain.policies.registry import find_policy
 
 HERE = Path(__file__).parent
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract=off"]
-BOARDS = ("m7", "m4", "m55", "rv32")
-ARM, RISCV = ("arm-none-eabi-gcc", "qemu-system-arm"), ("riscv64-unknown-elf-gcc", "qemu-system-riscv32")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def need(board: str) -> None:
     """Skip the test, for everybody to see, if a tool is missing."""
-    tools = ("make", *(RISCV if board == "rv32" else ARM))
-    if missing := [tool for tool in tools if not shutil.which(tool)]:
-        pytest.skip(f"not installed: {', '.join(missing)}")
+    if absent := missing(board):
+        pytest.skip(f"not installed: {', '.join(absent)}")
 
 
 def compilers() -> list[str]:

@@ -8,7 +8,7 @@ import emitted
 import int8nets
 import pytest
 import toynets
-from emitted import plan_of
+from emitted import need, plan_of
 
 from tinytrain.base.console import guarded
 from tinytrain.firmware_sim.emulated import count, instructions, kinds
@@ -54,11 +54,6 @@ def made(tmp_path_factory):
         return known[precision]
 
     return make
-
-
-def need(board: str) -> None:
-    if absent := count.missing(board):
-        pytest.skip(f"not installed: {', '.join(absent)}")
 
 
 def rows(program, counts) -> dict[str, instructions.Row]:
