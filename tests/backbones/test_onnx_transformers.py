@@ -25,11 +25,12 @@ SIDE, WIDTH, HEADS, TOKENS = 16, 8, 2, 16
 
 
 class Transformer(Maker):
-    """Writes norms, GELU and the scale of attention in one of several ways."""
+    """Writes norms, GELU, the scale of attention and shapes in one of several ways."""
 
-    def __init__(self, norms="whole", gelus="whole", scales="products", opset=20):
-        super().__init__(0, opset)
+    def __init__(self, norms="whole", gelus="whole", scales="products", shapes="given"):
+        super().__init__(0, opset=20)
         self.norms, self.gelus, self.scales = norms, gelus, scales
+        self.copied = shapes == "copied"  # 0 stands for the size that was there
 
     def number(self, value) -> str:
         return self.constant(np.float32(value))
@@ -63,7 +64,8 @@ class Transformer(Maker):
         return self.node("Add", self.node("MatMul", x, self.some(cin, cout)), self.some(cout))
 
     def heads(self, x, perm) -> str:
-        y = self.node("Reshape", self.dense(x, WIDTH, WIDTH), self.sides(1, TOKENS, HEADS, WIDTH // HEADS))
+        same = (0, 0) if self.copied else (1, TOKENS)
+        y = self.node("Reshape", self.dense(x, WIDTH, WIDTH), self.sides(*same, HEADS, WIDTH // HEADS))
         return self.node("Transpose", y, perm=perm)
 
     def attention(self, x, usual=(WIDTH // HEADS) ** -0.5) -> str:
@@ -73,6 +75,12 @@ class Transformer(Maker):
         products = self.node("MatMul", q, k)
         if self.scales == "products":
             products = self.node("Div", products, self.number(1 / usual))
+        if self.scales == "over":
+            products = self.node("Div", self.number(usual), products)
+        if self.scales == "infinite":
+            products = self.node("Div", products, self.number(0))
+        if self.scales == "turned":
+            products = self.node("Transpose", products, perm=[0, 1, 3, 2])
         y = self.node("MatMul", self.node("Softmax", products, axis=-1), v)
         y = self.node("Reshape", self.node("Transpose", y, perm=[0, 2, 1, 3]), self.sides(1, TOKENS, WIDTH))
         return self.dense(y, WIDTH, WIDTH)
@@ -80,7 +88,7 @@ class Transformer(Maker):
     def tokens(self) -> str:
         x = self.node("Relu", self.conv("x", 3, WIDTH, kernel=3, stride=2))
         x = self.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
-        x = self.node("Reshape", x, self.sides(1, WIDTH, -1))
+        x = self.node("Reshape", x, self.sides(*((0, 0) if self.copied else (1, WIDTH)), -1))
         x = self.node("Transpose", x, perm=[0, 2, 1])
         return self.node("Add", x, self.constant(self.rng.normal(0, 0.2, (1, TOKENS, WIDTH)).astype("f")))
 
@@ -105,11 +113,12 @@ def imported_from(maker, output, folder):
     return model, import_onnx(save(model, folder), mean=(120, 110, 100), scale=(0.02, 0.018, 0.016))
 
 
-@each("norms, gelus, scales", [
-    ("whole", "whole", "products"), ("arithmetic", "halved last", "both"), ("whole", "halved first", "none"),
+@each("ways", [
+    ("whole", "whole", "products"), ("arithmetic", "halved last", "both", "copied"),
+    ("whole", "halved first", "none"),
 ])  # fmt: skip
-def test_embeddings_are_those_of_the_model_however_it_is_written(tmp_path, norms, gelus, scales):
-    maker = Transformer(norms, gelus, scales)
+def test_embeddings_are_those_of_the_model_however_it_is_written(tmp_path, ways):
+    maker = Transformer(*ways)
     model, imported = imported_from(maker, maker.pooled(maker.whole()), tmp_path)
     network, images = imported.network, random_images((SIDE, SIDE, 3))
     evaluator = ReferenceEvaluator(model)
@@ -137,6 +146,9 @@ def changed(maker, kind):
         return maker.node("GlobalAveragePool", maker.conv(x, WIDTH, WIDTH))
     if kind == "softmax":
         return maker.pooled(maker.node("Softmax", x, axis=-1))
+    if kind in ("over", "infinite", "turned"):
+        maker.scales = kind
+        return maker.pooled(maker.attention(x))
     if kind == "constant":
         return maker.pooled(maker.node("Add", x, maker.some(TOKENS, 1)))
     return maker.pooled(maker.node("MatMul", x, maker.node("Transpose", x, perm=[0, 2, 1])))
@@ -145,7 +157,8 @@ def changed(maker, kind):
 @each("kind, said", [
     ("tanh", "it is approximated by a tanh"), ("conv", "it reads tokens of a transformer"),
     ("softmax", "neither attention nor a weighted mean"), ("constant", r"adds a constant of shape \(16, 1\)"),
-    ("product", "it multiplies npc by ncp"),
+    ("product", "it multiplies npc by ncp"), ("over", "input 0 is not computed from the image"),
+    ("infinite", "by one number that is not 0"), ("turned", "neither attention nor a weighted mean"),
 ])  # fmt: skip
 def test_what_is_another_transformer_is_refused_in_a_line(tmp_path, kind, said):
     maker = Transformer()

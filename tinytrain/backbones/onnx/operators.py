@@ -219,9 +219,9 @@ def normalisation(walk: Walk, node: Node) -> Value:
     """The values of the image plus, minus, times or by a constant: one number, or one for each channel."""
     if len(node.inputs) != 2:
         raise UnsupportedError(f"it has {len(node.inputs)} inputs, not 2")
-    if len(tokens_of(walk, node)) == 1 and node.op in ("Mul", "Div"):
-        return scaled(walk, node)
     position = int(node.op in ("Add", "Mul") and node.inputs[0] in walk.constants)
+    if tokens_of(walk, node):
+        return scaled(walk, node, position)
     value = walk.changing(node, position, ("picture",))
     array = walk.constant(node, 1 - position, None, "constant")
     wanted = (value.channels, 1, 1) if value.axes == "nchw" else (value.channels,)

@@ -1,7 +1,8 @@
 """ONNX operations of transformers: on tokens, which are the positions of a feature map one after another.
 
 The axes of a `Value` of tokens are letters: n images, p positions, c channels; if these are divided between
-heads, k heads of d channels. The functions have the form of those in `tinytrain.backbones.onnx.operators`.
+heads, k heads of d channels, and what queries p give with keys q. The functions have the form of those in
+`tinytrain.backbones.onnx.operators`.
 """
 
 import math
@@ -13,7 +14,8 @@ from tinytrain.backbones.onnx.graph import READ, Part, Value, Walk
 from tinytrain.backbones.onnx.reading import Node, UnsupportedError
 from tinytrain.backbones.onnx.tail import tail
 
-SPLIT = "nkpd"  # queries and values where they are multiplied
+SPLIT, SCORES = "nkpd", "nkpq"  # queries and values where they are multiplied, and what comes out
+AFTER = {"nchw": "ncp", "npc": "npkd", "npkd": "npc"}  # a Reshape
 
 
 def tokens_of(walk: Walk, node: Node) -> list[Value]:
@@ -22,27 +24,27 @@ def tokens_of(walk: Walk, node: Node) -> list[Value]:
     return [value for value in found if value is not None and "p" in value.axes]
 
 
-def _sizes(value: Value, heads: int) -> dict[str, int]:
-    positions = value.hw[0] * value.hw[1]
-    return {"n": 1, "p": positions, "c": value.channels, "k": heads, "d": value.channels // heads}
-
-
 def reshape(walk: Walk, node: Node) -> Value:
     """A feature map becomes tokens; channels are divided between heads, and put together again."""
-    value = walk.values.get(node.inputs[0])
-    target = walk.constants.get(node.inputs[-1])
-    if value is None or value.stage not in READ[1:] or target is None or walk.in_tail(node):
+    value, target = walk.values.get(node.inputs[0]), walk.constants.get(node.inputs[-1])
+    after = AFTER.get(value.axes) if value and value.stage in READ[1:] else None
+    if after is None or target is None:
         return tail(walk, node)
+    (high, broad), channels = value.hw, value.channels
+    sizes = {"n": 1, "c": channels, "h": high, "w": broad, "p": high * broad}
+    sizes |= {"k": value.heads, "d": channels // value.heads}
+    before = [sizes[axis] for axis in value.axes]
     sides = [1, *target.ravel().tolist()[1:]]
-    whole = value.channels * value.hw[0] * value.hw[1]
-    sides = [whole // -math.prod(sides) if side == -1 else side for side in sides]
-    heads = sides[2] if len(sides) == 4 else 1
-    after = {"nchw": "ncp", "npc": "npkd", "npkd": "npc"}.get(value.axes)
-    if after is None or (value.channels % heads if heads > 0 else True):
+    sides = [before[k] if side == 0 and k < len(before) else side for k, side in enumerate(sides)]
+    known = math.prod(side for side in sides if side > 0)
+    sides = [math.prod(before) // known if side == -1 else side for side in sides]
+    heads = sides[2] if after == "npkd" and len(sides) == 4 else 1
+    if heads < 1 or channels % heads:
         return tail(walk, node)
-    if sides != [_sizes(value, heads)[axis] for axis in after]:
+    sizes |= {"k": heads, "d": channels // heads}
+    if sides != [sizes[axis] for axis in after]:
         return tail(walk, node)
-    return walk.shared(node, replace(value, axes=after, heads=heads if after == "npkd" else 1))
+    return walk.shared(node, replace(value, axes=after, heads=heads))
 
 
 def matmul(walk: Walk, node: Node) -> Value:
@@ -52,8 +54,8 @@ def matmul(walk: Walk, node: Node) -> Value:
         return tail(walk, node)
     x, y = (walk.value(node, k) for k in range(2))
     if (x.axes, y.axes) == (SPLIT, "nkdp") and (x.heads, x.hw, x.channels) == (y.heads, y.hw, y.channels):
-        return replace(x, stage="scores", pair=(x, y), factor=x.factor * y.factor, axes="nkpp")
-    if x.stage == "shares" and (x.axes, y.axes) == ("nkpp", SPLIT):
+        return replace(x, stage="scores", pair=(x, y), factor=x.factor * y.factor, axes=SCORES)
+    if x.stage == "shares" and (x.axes, y.axes) == (SCORES, SPLIT):
         query, key = x.pair
         numbers = (("heads", float(x.heads)), ("scale", x.factor))
         part = Part("attention", (query, key, y), y.hw, attributes=numbers)
@@ -67,12 +69,8 @@ def matmul(walk: Walk, node: Node) -> Value:
 def _dense(walk: Walk, node: Node) -> Value:
     """A product with a constant: a pointwise convolution."""
     value, weight = walk.value(node), walk.constant(node, 1, None, "weight")
-    if (
-        value.axes != "npc"
-        or value.stage not in READ[1:]
-        or weight.ndim != 2
-        or len(weight) != value.channels
-    ):
+    fits = weight.ndim == 2 and len(weight) == value.channels
+    if value.axes != "npc" or value.stage not in READ[1:] or not fits:
         raise UnsupportedError(f"it multiplies {value.channels} channels by {weight.shape}")
     part = Part("pointwise", (value,), value.hw, weight.T[:, :, None, None], np.zeros(weight.shape[1]))
     return replace(walk.add(node, part, "linear"), axes="npc")
@@ -94,16 +92,14 @@ def add_constant(walk: Walk, node: Node) -> Value:
     return replace(walk.add(node, part, "joined"), axes="npc")
 
 
-def scaled(walk: Walk, node: Node) -> Value:
-    """Queries, keys or their products times a number: how steep attention is, which is checked there."""
-    (value,) = tokens_of(walk, node)
-    position = int(node.inputs[0] in walk.constants)
-    array = walk.constant(node, 1 - position, None, "factor")
-    if array.size != 1 or "k" not in value.axes:
-        raise UnsupportedError("only what attention compares can be multiplied by one number")
-    number = float(array.reshape(()))
+def scaled(walk: Walk, node: Node, position: int) -> Value:
+    """Queries, keys or their products, the input at `position`, times a number: how steep attention is."""
     value = walk.changing(node, position, (*READ[1:], "scores"))
-    return replace(value, factor=value.factor * (number if node.op == "Mul" else 1 / number))
+    number = walk.constant(node, 1 - position, None, "factor")
+    if number.size != 1 or not number.all() or "k" not in value.axes:
+        raise UnsupportedError("only what attention compares can be multiplied, by one number that is not 0")
+    factor = number.item() if node.op == "Mul" else 1 / number.item()
+    return replace(value, factor=value.factor * factor)
 
 
 def softmax(walk: Walk, node: Node) -> Value:
@@ -111,7 +107,7 @@ def softmax(walk: Walk, node: Node) -> Value:
         return tail(walk, node)
     value = walk.value(node)
     last = node.get("axis", -1) in (-1, len(value.axes) - 1)
-    if not last or not (value.stage == "scores" or (value.axes == "ncp" and value.channels == 1)):
+    if not last or not (value.axes == SCORES or (value.axes == "ncp" and value.channels == 1)):
         raise UnsupportedError("it is neither attention nor a weighted mean")
     return replace(walk.changing(node, 0, (*READ[1:], "scores")), stage="shares")
 
@@ -128,14 +124,5 @@ def layer_norm(walk: Walk, node: Node) -> Value:
 
 TOKENS = {"LayerNormalization": layer_norm, "MatMul": matmul, "Reshape": reshape, "Softmax": softmax}
 READ_TOKENS = (
-    *TOKENS,
-    "Add",
-    "Mul",
-    "Div",
-    "Gelu",
-    "com.microsoft.Gelu",
-    "Relu",
-    "Transpose",
-    "Identity",
-    "Dropout",
-)
+    *TOKENS, "Add", "Mul", "Div", "Gelu", "com.microsoft.Gelu", "Relu", "Transpose", "Identity", "Dropout",
+)  # fmt: skip
