@@ -45,17 +45,20 @@ class Transformer(Maker):
         scale, bias = self.some(WIDTH), self.some(WIDTH)
         if self.norms == "whole":
             return self.node("LayerNormalization", x, scale, bias, epsilon=1e-4, axis=-1)
-        axes = self.sides(-1)
-        less = self.node("Sub", x, self.node("ReduceMean", x, axes))
-        square = self.node("ReduceMean", self.node("Pow", less, self.number(2)), axes)
+        axes = self.sides(1 if self.norms == "of positions" else -1)
+        less, again = (self.node("Sub", x, self.node("ReduceMean", x, axes)) for _ in range(2))
+        square = self.node("ReduceMean", self.node("Pow", again, self.number(2)), axes)
         root = self.node("Sqrt", self.node("Add", square, self.number(1e-4)))
         return self.node("Add", self.node("Mul", self.node("Div", less, root), scale), bias)
 
-    def gelu(self, x) -> str:
+    def gelu(self, x, inside=None) -> str:
         if self.gelus == "whole":
             return self.node("Gelu", x)
-        erf = self.node("Erf", self.node("Div", x, self.number(math.sqrt(2))))
-        more = self.node("Add", erf, self.number(1))
+        inner = ("Mul", math.sqrt(0.5)) if self.gelus == "halved inside" else ("Div", math.sqrt(2))
+        erf = self.node("Erf", self.node(inner[0], inside or x, self.number(inner[1])))
+        more = self.node("Add", self.number(1), erf)
+        if self.gelus == "halved inside":
+            return self.node("Mul", self.node("Mul", self.number(0.5), more), x)
         if self.gelus == "halved last":
             return self.node("Mul", self.node("Mul", x, more), self.number(0.5))
         return self.node("Mul", self.node("Mul", x, self.number(0.5)), more)
@@ -115,7 +118,7 @@ def imported_from(maker, output, folder):
 
 @each("ways", [
     ("whole", "whole", "products"), ("arithmetic", "halved last", "both", "copied"),
-    ("whole", "halved first", "none"),
+    ("whole", "halved first", "none"), ("whole", "halved inside", "none"),
 ])  # fmt: skip
 def test_embeddings_are_those_of_the_model_however_it_is_written(tmp_path, ways):
     maker = Transformer(*ways)
@@ -146,6 +149,15 @@ def changed(maker, kind):
         return maker.node("GlobalAveragePool", maker.conv(x, WIDTH, WIDTH))
     if kind == "softmax":
         return maker.pooled(maker.node("Softmax", x, axis=-1))
+    if kind == "erf":
+        maker.gelus = "halved last"
+        return maker.pooled(maker.gelu(x, inside=maker.dense(x, WIDTH, WIDTH)))
+    if kind == "steep":
+        more = maker.node("Add", maker.node("Erf", maker.node("Div", x, maker.number(2))), maker.number(1))
+        return maker.pooled(maker.node("Mul", maker.node("Mul", x, more), maker.number(0.5)))
+    if kind == "positions":
+        maker.norms = "of positions"
+        return maker.pooled(maker.layer_norm(x))
     if kind in ("over", "infinite", "turned"):
         maker.scales = kind
         return maker.pooled(maker.attention(x))
@@ -158,6 +170,8 @@ def changed(maker, kind):
     ("tanh", "it is approximated by a tanh"), ("conv", "it reads tokens of a transformer"),
     ("softmax", "neither attention nor a weighted mean"), ("constant", r"adds a constant of shape \(16, 1\)"),
     ("product", "it multiplies npc by ncp"), ("over", "input 0 is not computed from the image"),
+    ("positions", r"ReduceMean \(reducemean\d and 1 more\): it reads tokens"),
+    ("erf", r"Erf \(erf\d+\): no such"), ("steep", r"Erf \(erf\d+\): no such"),
     ("infinite", "by one number that is not 0"), ("turned", "neither attention nor a weighted mean"),
 ])  # fmt: skip
 def test_what_is_another_transformer_is_refused_in_a_line(tmp_path, kind, said):
