@@ -143,8 +143,9 @@ def changed(network: Network, name: str, **changes) -> Network:
     ("fire", "1.max-pool", {"kernel": (16, 16)}, "at most 15 rows"),
     ("fire", "1.max-pool", {"pad": (3, 3)}, "more than padding"),
     ("fire", "1.max-pool", {"activation": "relu"}, "max-pool has no activation"),
-    ("speech", "0.conv", {"attributes": ()}, "the numbers that leaky-relu takes"),
-    ("speech", "0.conv", {"attributes": (("slope", float("nan")), ("floor", 0.0))}, "the numbers that leaky"),
+    ("speech", "0.conv", {"attributes": ()}, "finite numbers, and these alone: slope, floor"),
+    ("speech", "0.conv", {"attributes": (("slope", float("nan")), ("floor", 0.0))}, "these alone: slope"),
+    ("speech", "0.conv", {"activation": None}, "these alone: none"),
     ("speech", "1.conv", {"stride": (1, 2)}, "one stride for rows and columns"),
     ("speech", "1.conv", {"op": "halve"}, "is not supported; supported are conv"),
 ])  # fmt: skip

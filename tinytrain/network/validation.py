@@ -169,8 +169,8 @@ def check_alone(node: Node) -> None:
     _require(known, f"{where}: activation must be null or one of {', '.join(ACTIVATIONS)}")
     followed = node.is_layer and node.op not in (*ATTRIBUTES, "position")
     _require(followed or node.activation is None, f"{where}: {node.op} has no activation")
-    takes = " and ".join(filter(None, (node.op if node.op in ATTRIBUTES else "", node.activation)))
-    _require(is_set_up(node), f"{where}: its attributes must be the numbers that {takes or 'nothing'} takes")
+    taken = ", ".join(_attributes(node)) or "none"
+    _require(is_set_up(node), f"{where}: its attributes must be finite numbers, and these alone: {taken}")
     _check_sizes(node, where)
     listed = type(node.inputs) is tuple and all(type(name) is str for name in node.inputs)
     _require(listed, f"{where}: inputs must be a list of names")
@@ -209,8 +209,11 @@ def is_set_up(node: Node) -> bool:
         type(pair) is tuple and len(pair) == 2 and type(pair[1]) is float and math.isfinite(pair[1])
         for pair in node.attributes
     )
-    taken = ATTRIBUTES.get(node.op, ()) + ACTIVATIONS.get(node.activation, ())
-    return pairs and tuple(name for name, _ in node.attributes) == taken
+    return pairs and tuple(name for name, _ in node.attributes) == _attributes(node)
+
+
+def _attributes(node: Node) -> tuple[str, ...]:
+    return ATTRIBUTES.get(node.op, ()) + ACTIVATIONS.get(node.activation, ())
 
 
 def _of(channels: int, side: tuple[int, int]) -> str:
