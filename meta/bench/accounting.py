@@ -37,7 +37,7 @@ def saved_activations(layers: Sequence[Node], updates: Sequence[Update]) -> int:
     """
     if not updates:
         return 0
-    modules = possible_modules(layers)
+    modules = possible_modules(layers, attends=False)
     every = (*layers, *(layer for module in modules for layer in module.layers))
     trained = {u.layer for u in updates}
     firsts = [i for i in trained if i < len(layers)] + [m.last for m in modules if m.index in trained]

@@ -72,15 +72,14 @@ def _low_rank(layers: tuple[Node, ...]) -> tuple[Module, ...]:
     return tuple(found)
 
 
-def possible_modules(nodes: tuple[Node, ...]) -> tuple[Module, ...]:
+def possible_modules(layers: tuple[Node, ...], attends: bool) -> tuple[Module, ...]:
     """A module for each block that expands, filters and projects; its size follows from the block's.
 
     The filter is as wide as the block's input and has the block's stride; its kernel is 5, or the
-    largest odd number that the halved image has rows and columns for. In a network with attention it is a
+    largest odd number that the halved image has rows and columns for. If the network `attends`, it is a
     `LowRank` for each dense layer.
     """
-    layers = tuple(node for node in nodes if node.is_layer)
-    if any(node.op == "attention" for node in nodes):
+    if attends:
         return _low_rank(layers)
     found: list[Module] = []
     for _, members in groupby(enumerate(layers), lambda item: item[1].block):

@@ -94,7 +94,7 @@ class Network:
     @cached_property
     def possible_modules(self) -> tuple[Module, ...]:
         """The module that each block, or in a transformer each dense layer, can be given."""
-        return possible_modules(self.nodes)
+        return possible_modules(self.layers, self.attends)
 
     @property
     def modules(self) -> tuple[Module, ...]:

@@ -145,22 +145,18 @@ class Emitter:
         """Output of the convolution of node i; the tape gets what its gradients need."""
         follows, hooked = self.nodes[i].activation, self.numbers[i] in tape.hooked
         forward, is_reached = self.op(i).forward, i in self.reached(tape)
-        y = self.output(i)
-        plain, keeps = y, keeps_of(follows)
-        total = y
-        if (keeps == INPUT and (hooked or is_reached)) or (keeps == OUTPUT and hooked):
-            plain = total = self.output(i, " before activation")
-        if hooked and added is not None:
+        y, keeps = self.output(i), keeps_of(follows)
+        apart = (keeps == INPUT and (hooked or is_reached)) or (keeps == OUTPUT and hooked)
+        plain = total = self.output(i, " before activation") if apart else y
+        if sums := hooked and added is not None:
             plain = self.output(i, " before addition")
             forward(self, i, plain, x, None, None)
             self.segment.call("copy", total.flat, plain.flat)
             self.segment.call("accumulate", total.flat, added.flat)
-            activate(self, i, follows, y, total)
-        elif total is not y:
-            forward(self, i, total, x, added, None)
-            activate(self, i, follows, y, total)
         else:
-            forward(self, i, y, x, added, follows)
+            forward(self, i, total, x, added, None if apart else follows)
+        if sums or apart:
+            activate(self, i, follows, y, total)
         if hooked:
             tape.output[self.numbers[i]] = plain
         if is_reached:

@@ -83,9 +83,9 @@ OPS: dict[str, Op] = {
     "layer-norm": row(transformer.LAYER_NORM, trained_input=depthwise.trained_input),
     "max-pool": row(max_pool),
     "pointwise": row(pointwise, convolution),
-    "position": row(transformer.POSITION, convolution),
+    "position": row(transformer.POSITION, convolution, trained_input=grouped_conv.trained_input),
     "sequence-pool": row(transformer.SEQUENCE_POOL),
     "squeeze": row(squeeze, convolution),
     "widen": row(lite_residual.WIDEN),
-    "words": row(transformer.WORDS, convolution),
+    "words": row(transformer.WORDS, convolution, trained_input=grouped_conv.trained_input),
 }

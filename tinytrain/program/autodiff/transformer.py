@@ -10,7 +10,7 @@ import numpy as np
 
 from tinytrain.program.autodiff import convolution
 from tinytrain.program.autodiff.matrix_products import add_bias
-from tinytrain.program.autodiff.tape import Tape, Trained
+from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import View, Weight
 
 ONE = np.float32(1)
@@ -26,6 +26,21 @@ def _note(emitter, i: int, inputs: list[View], tape: Tape | None) -> None:
         tape.read[i] = inputs
 
 
+def _new(emitter, i: int, tape: Tape, *names: str) -> list[View | None]:
+    """New views for gradients of the inputs of these names; None where none is needed."""
+    node, rows = emitter.nodes[i], zip(names, emitter.sources[i], tape.read[i], strict=False)
+    return [
+        emitter.segment.new(f"{node.name} gradient of {name}", *x.shape)
+        if k in emitter.reached(tape)
+        else None
+        for name, k, x in rows
+    ]
+
+
+def _with_sources(emitter, i: int, found: list[View | None]) -> list[tuple[int, View]]:
+    return [(source, g) for source, g in zip(emitter.sources[i], found, strict=False) if g]
+
+
 # ---- words and places -------------------------------------------------------------------------------------
 
 
@@ -37,11 +52,7 @@ def _embed_weight(emitter, i: int, gw: View, x: View, g: View) -> None:
     emitter.segment.call("embed_grad", gw, x.flat, g.matrix)
 
 
-def _all(emitter, i: int, x: View, trained: Trained) -> View:
-    return x
-
-
-WORDS = SimpleNamespace(forward=_embed, grad_weight=_embed_weight, trained_input=_all)
+WORDS = SimpleNamespace(forward=_embed, grad_weight=_embed_weight)
 
 
 def _place(emitter, i: int, y: View, x: View, skip: View | None, activation: str | None) -> None:
@@ -62,9 +73,7 @@ def _unchanged(emitter, i: int, g: View) -> View:
     return g
 
 
-POSITION = SimpleNamespace(
-    forward=_place, grad_input=_unchanged, grad_weight=_place_weight, trained_input=_all
-)
+POSITION = SimpleNamespace(forward=_place, grad_input=_unchanged, grad_weight=_place_weight)
 
 
 # ---- norms over channels ----------------------------------------------------------------------------------
@@ -141,11 +150,7 @@ def _attend_gradients(emitter, i: int, g: View, tape: Tape, hook: Callable | Non
     """One head after another. What each key counts is computed again: so it is never kept."""
     segment, node, part = emitter.segment, emitter.nodes[i], "grad_input"
     heads = _Heads(emitter, i, tape.read[i])
-    sources = emitter.sources[i][:3]
-    found = [
-        segment.new(f"{node.name} gradient of {what}", *g.shape) if k in emitter.reached(tape) else None
-        for what, k in zip(("queries", "keys", "values"), sources, strict=True)
-    ]
+    found = _new(emitter, i, tape, "queries", "keys", "values")
     of_weights = segment.new(f"{node.name} gradient of weights", heads.tokens, heads.tokens)
 
     def put(which: int, k: int, first: int, x: View, y: View) -> None:
@@ -165,7 +170,7 @@ def _attend_gradients(emitter, i: int, g: View, tape: Tape, hook: Callable | Non
             put(0, k, first, of_weights, key)
         if found[1]:
             put(1, k, first, of_weights.T, query)
-    return [(source, view) for source, view in zip(sources, found, strict=True) if view]
+    return _with_sources(emitter, i, found)
 
 
 class _Heads:
@@ -217,22 +222,17 @@ def _pool(emitter, i: int, inputs: list[View], tape: Tape | None) -> View:
 
 
 def _pool_gradients(emitter, i: int, g: View, tape: Tape, hook: Callable | None) -> list:
-    segment, name, inputs = emitter.segment, emitter.nodes[i].name, tape.read[i]
-    found = [
-        (source, segment.new(f"{name} gradient of input {which}", *x.shape))
-        for which, (source, x) in enumerate(zip(emitter.sources[i], inputs, strict=True))
-        if source in emitter.reached(tape)
-    ]
+    segment, inputs = emitter.segment, tape.read[i]
+    found = _new(emitter, i, tape, "tokens", "logits")
     for k in range(emitter.n):
         weights, gk = _shares(emitter, i, inputs, k), _image(g, k)
-        for source, gx in found:
-            if source == emitter.sources[i][0]:
-                segment.call("matmul", _image(gx, k), weights.T, gk, part="grad_input")
-            else:
-                row = gx.rows(k, k + 1).reshape(1, -1)
-                segment.call("matmul", row, gk, _image(inputs[0], k).T, part="grad_input")
-                segment.call("softmax_grad", row, weights, ONE)
-    return found
+        if found[0]:
+            segment.call("matmul", _image(found[0], k), weights.T, gk, part="grad_input")
+        for logits in filter(None, found[1:]):
+            row = logits.rows(k, k + 1).reshape(1, -1)
+            segment.call("matmul", row, gk, _image(inputs[0], k).T, part="grad_input")
+            segment.call("softmax_grad", row, weights, ONE)
+    return _with_sources(emitter, i, found)
 
 
 def _shares(emitter, i: int, inputs: list[View], k: int) -> View:
