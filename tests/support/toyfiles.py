@@ -33,8 +33,10 @@ def bare(report) -> bytes:
     return encode_delta(replace(report.delta, report={}))
 
 
-def write_wheel(folder: Path, package: str, files: dict[str, bytes]) -> Path:
-    """A wheel of `package`, NAME==VERSION, with these files in it, which pip takes from the new `folder`."""
+def write_wheel(monkeypatch, folder: Path, package: str, files: dict[str, bytes]) -> Path:
+    """A wheel of `package`, NAME==VERSION, with these files in it; pip looks in its new `folder` alone."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     name, version = package.replace("-", "_").split("==")
     folder.mkdir()
     path, meta = folder / f"{name}-{version}-py3-none-any.whl", f"{name}-{version}.dist-info"

@@ -15,6 +15,7 @@ from tinytrain.network.validation import check_network
 HEADS = 12  # of each layer of MiniLM
 EPSILON = (("epsilon", 1e-12),)
 WORDS = "embeddings.word_embeddings.weight"
+Part = tuple[Node, np.ndarray | None, np.ndarray | None]  # with weight (fan_in, cout) and bias
 
 
 def minilm(data: bytes, name: str, rows: int, vocabulary: str) -> Network:
@@ -50,24 +51,21 @@ def _rounded(node: Node, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray | N
     return np.rint(weight / scales).astype(np.int8), scales
 
 
-def _nodes(
-    tensors: dict, rows: int, heads: int
-) -> Iterator[tuple[Node, np.ndarray | None, np.ndarray | None]]:
-    """Each node with its weight (fan_in, cout) and its bias."""
-    size, hw = tensors[WORDS].shape[1], (rows, 1)
-    plain = Node("words", "words", 1, size, 1, 1, hw, hw, None, 0)
-    plain = replace(plain, attributes=(("vocabulary", float(len(tensors[WORDS]))),))
-    yield plain, tensors[WORDS], tensors["embeddings.token_type_embeddings.weight"][0]
-    plain = replace(plain, cin=size, attributes=())
+def _nodes(tensors: dict, rows: int, heads: int) -> Iterator[Part]:
+    (known, size), hw = tensors[WORDS].shape, (rows, 1)
+    words = Node("words", "words", 1, size, 1, 1, hw, hw, None, 0)
+    words = replace(words, attributes=(("vocabulary", float(known)),))
+    yield words, tensors[WORDS], tensors["embeddings.token_type_embeddings.weight"][0]
+    plain = replace(words, cin=size, attributes=())
     places = tensors["embeddings.position_embeddings.weight"][:rows]
     yield replace(plain, name="places", op="position"), places, np.zeros(size)
 
-    def dense(name: str, at: str, *inputs: str, **more) -> tuple[Node, np.ndarray, np.ndarray]:
+    def dense(name: str, at: str, *inputs: str, **more) -> Part:
         weight = tensors[f"{at}.weight"].T
         shape = {"cin": weight.shape[0], "cout": weight.shape[1], "block": block, "inputs": inputs}
         return replace(plain, name=name, op="pointwise", **shape, **more), weight, tensors[f"{at}.bias"]
 
-    def norm(name: str, at: str, *inputs: str) -> tuple[Node, np.ndarray, np.ndarray]:
+    def norm(name: str, at: str, *inputs: str) -> Part:
         node = replace(plain, name=name, op="layer-norm", block=block, inputs=inputs, attributes=EPSILON)
         return node, tensors[f"{at}.weight"][None], tensors[f"{at}.bias"]
 
@@ -89,8 +87,5 @@ def _nodes(
         yield dense(f"{own}.contract", f"{at}.output.dense", f"{own}.expand", f"{own}.norm")
         yield norm(f"{own}.norm2", f"{at}.output.LayerNorm", f"{own}.contract", f"{own}.norm")
         read = f"{own}.norm2"
-    yield (
-        replace(plain, name="mean", op="sequence-pool", block=block, out_hw=(1, 1), inputs=(read,)),
-        None,
-        None,
-    )
+    mean = replace(plain, name="mean", op="sequence-pool", block=block, out_hw=(1, 1), inputs=(read,))
+    yield mean, None, None

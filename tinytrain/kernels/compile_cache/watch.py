@@ -19,9 +19,7 @@ class Watch:
         self._listener: Listener | None = None
 
     def expect(self, kernels: Iterable[str]) -> None:
-        """These kernels are not on disk, so they are compiled when they are needed: each as often as it is
-        among them.
-        """
+        """These kernels, each once for every kind of arguments, are not on disk: they will be compiled."""
         self._missing |= Counter(kernels)
 
     def begin(self, kernel: str, kinds: Hashable = None) -> None:
