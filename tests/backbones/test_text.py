@@ -133,6 +133,7 @@ def test_sentences_are_learnt_with_an_encoder_that_was_got_by_name(published, ca
     assert tt("predict", out, published / "new.txt") == 3
     err = capsys.readouterr().err
     assert "without the vocabulary" in err and "; run: tinytrain backbones get minilm\n" in err
+    assert tt("backbones", "get", "minilm") == 0 and tt("predict", out, published / "new.txt") == 0
 
 
 def test_text_beside_files_of_another_kind_is_a_remark():

