@@ -6,7 +6,6 @@ and phases. Classes of one block of BLOCK share source and rhythm.
 """
 
 import io
-import wave
 
 import numpy as np
 
@@ -26,6 +25,8 @@ WORDS = {"aruna": 1207, "doki": 1210, "gobba": 1213, "melu": 1227, "sheeta": 120
 
 def wav_bytes(samples: np.ndarray) -> bytes:
     """A WAV file of 16 bits of samples (n,), the largest of which becomes 0.9."""
+    import wave
+
     codes = np.rint(samples * (0.9 * 32767 / max(float(np.abs(samples).max()), 1e-9))).astype("<i2")
     file = io.BytesIO()
     with wave.open(file, "wb") as out:

@@ -4,8 +4,6 @@ A word is some syllables in the spelling of a language, which a voice of that la
 ``espeak-ng`` must be installed; the clips are made when they are read, and none of them is part of TinyTrain.
 """
 
-import subprocess
-
 import numpy as np
 
 from tinytrain.base.errors import InputError
@@ -53,6 +51,8 @@ def word(class_id: int) -> tuple[str, tuple[str, ...]]:
 
 def spoken(class_id: int, clip: int, seed: int = 0) -> bytes:
     """The WAV file of a clip. Raises InputError ``package-missing`` without espeak-ng."""
+    import subprocess
+
     text, languages = word(class_id)
     v = rng_for(seed, "speech", class_id, clip)
     voices = HALVES[seed % 2]

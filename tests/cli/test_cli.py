@@ -49,6 +49,12 @@ def test_importing_the_package_imports_nothing_heavy():
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
+def test_what_predicts_imports_nothing_that_it_seldom_needs():
+    seldom = {"numba", "statistics", "subprocess", "tinytrain.delta.merge", "wave"}
+    code = f"import sys; from tinytrain import Predictor, adapt; print({seldom} & sys.modules.keys())"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [["--help"], ["adapt", "--help"], ["-V"], []])
 def test_help_answers_in_a_fifth_of_a_second(words):

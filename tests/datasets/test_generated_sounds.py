@@ -1,6 +1,7 @@
 """Generated sounds and words: the same bytes again, clips that belong together, and voices kept apart."""
 
 import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -69,10 +70,8 @@ def test_words_are_as_many_as_are_asked_for_and_stay_what_they_are():
 @speaks
 def test_a_word_is_spoken_by_other_voices_if_the_seed_is_odd(monkeypatch):
     assert not set(HALVES[0]) & set(HALVES[1])
-    heard, run = [], words.subprocess.run
-    monkeypatch.setattr(
-        words.subprocess, "run", lambda line, **more: heard.append(line[2]) or run(line, **more)
-    )
+    heard, run = [], subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda line, **more: heard.append(line[2]) or run(line, **more))
     clips = [spoken(5, k, seed) for seed in (0, 1) for k in range(3)]
     assert [voice.split("+")[1] in HALVES[k // 3] for k, voice in enumerate(heard)] == [True] * 6
     assert spoken(5, 0) == clips[0] and len(set(clips)) == 6

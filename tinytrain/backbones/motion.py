@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from statistics import median
 
 import numpy as np
 
@@ -54,5 +53,5 @@ def motion_name(paths: Iterable[str | os.PathLike]) -> str:
     plain = f"motion-{found[0].values.shape[1]}" if found else USUAL_MOTION
     if not found or not all(each.rate for each in found):
         return plain
-    name = f"{plain}-{float(f'{median(each.rate for each in found):.3g}'):g}hz"
+    name = f"{plain}-{float(f'{np.median([each.rate for each in found]):.3g}'):g}hz"
     return name if MOTION.fullmatch(name) else plain

@@ -25,7 +25,6 @@ from tinytrain.base.safetensors import decode
 from tinytrain.delta.classes import forgot_more
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import decode_delta, encode_delta
-from tinytrain.delta.merge import sources_of
 from tinytrain.store.folder import Folder
 from tinytrain.store.journal import LEARN, Entry
 from tinytrain.store.journal_replay import in_force, replayed
@@ -266,6 +265,8 @@ class Store:
             return None
         facts = {"generation": slot.generation, "bytes": slot.size, "sha256": slot.sha256}
         if delta:
+            from tinytrain.delta.merge import sources_of
+
             facts |= {
                 "file_sha256": slot.sha256,
                 "backbone": delta.backbone_name,

@@ -4,7 +4,6 @@ import sys
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.extras import install
-from tinytrain.base.sockets import bound, is_loopback
 from tinytrain.base.units import parse_bytes
 from tinytrain.cli.commands.common import (
     SEVERAL,
@@ -82,6 +81,7 @@ def run(arguments) -> int:
             raise
         text = f"the page needs packages that are not installed; run: {install('web')}"
         raise InputError("package-missing", text) from error
+    from tinytrain.base.sockets import bound, is_loopback
     from tinytrain.serve.camera import of_board, source_at
     from tinytrain.serve.certificate import certificate
     from tinytrain.serve.project import Project
