@@ -89,6 +89,16 @@ def test_learning_shows_its_curve_and_can_be_cancelled(opened):
     until(page, lambda: told.asked == [("DELETE /api/learn", None)])
 
 
+def test_a_time_that_is_not_known_is_not_said(opened):
+    page, told = opened(empty(), "learn")
+    told.answers["GET /api/learn"] = 200, {"seconds": 8, "bytes": 10**6}
+    told.status = collected()
+    page.get_by_text(re.compile("This takes about 8 seconds and 1.MB of memory")).wait_for()
+    told.answers["GET /api/learn"] = 200, {"seconds": None, "bytes": 10**6}
+    told.events = [("check", told.status["check"])]  # which measures the time
+    until(page, lambda: page.locator("#learn-before").inner_text() == "")
+
+
 def test_a_step_that_cannot_be_done_yet_leads_to_the_one_that_is_missing(opened):
     def ways(status, view):
         page, _ = opened(status, view)

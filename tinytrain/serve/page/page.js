@@ -169,8 +169,8 @@ function listen() {
     state.live.history.reverse()
     follow()
   })
-  on("classes", facts => { take(facts); estimate = null })
-  on("check", facts => { state.check = facts })
+  on("classes", take)
+  on("check", facts => { state.check = facts; estimate = null })
   on("progress", facts => {
     if (facts.state) losses = []
     if (facts.loss != null) losses.push(facts.loss)
@@ -626,7 +626,7 @@ async function renderLearn() {
   put("start", t(delta ? "learn.again" : "learn.start"))
   $("start").classList.toggle("main", !delta)
   put("learn-before", running ? "" : !ready ? t("learn.empty") : !estimate ? t("learn.estimate")
-    : estimate.failed ? "" : t("learn.before", { time: duration(estimate.seconds), bytes: size(estimate.bytes) }) + (delta ? "" : ` ${t("learn.first")}`))
+    : !estimate.seconds ? "" : t("learn.before", { time: duration(estimate.seconds), bytes: size(estimate.bytes) }) + (delta ? "" : ` ${t("learn.first")}`))
   const progress = learn.progress
   if (progress?.total) $("progress").value = Math.min(1, progress.done / progress.total)
   else $("progress").removeAttribute("value")
@@ -634,9 +634,9 @@ async function renderLearn() {
   drawLosses()
   show($("answer"), [learn.state, learn.answer, learn.error, running || (delta && classes.map(row => row.name))], () => answer(running))
   if (view === "learn" && ready && !running && !estimate) {
-    estimate = { failed: true }
+    estimate = {}
     put("learn-before", t("learn.estimate"))
-    estimate = await json("GET", "/api/learn").catch(() => ({ failed: true }))
+    estimate = await json("GET", "/api/learn").catch(() => ({}))
     later()
   }
 }
