@@ -26,12 +26,12 @@ def install(extra: str) -> str:
 
 
 @contextmanager
-def needed(package: str, extra: str, what: str) -> Iterator[None]:
-    """Around imports of `package`: if it is missing, InputError ``package-missing`` says `what` needs it."""
+def needed(packages: str, extra: str, what: str) -> Iterator[None]:
+    """For imports of `packages`, words: without one InputError ``package-missing`` says `what` needs it."""
     try:
         yield
     except ImportError as error:
-        if (error.name or "").partition(".")[0] != package:
+        if (package := (error.name or "").partition(".")[0]) not in packages.split():
             raise
         text = f"{what} needs {package}, which is not installed; run: {install(extra)}"
         raise InputError("package-missing", text) from error

@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tinytrain.base.cache_folder import cache_folder
-from tinytrain.base.errors import InputError
-from tinytrain.base.extras import install
+from tinytrain.base.extras import needed
 from tinytrain.base.files import write_bytes, write_failed
 
 DAYS, LEFT = 397, 7  # browsers refuse longer ones; it is made again when so many days are left
@@ -18,11 +17,8 @@ def certificate(addresses: tuple[str, ...], names: frozenset[str]) -> tuple[str,
 
     Raises InputError ``package-missing``, and StorageError ``write-failed``.
     """
-    try:
+    with needed("cryptography", "web", "--https"):
         from cryptography import x509
-    except ImportError as error:
-        text = f"--https needs a package that is not installed; run: {install('web')}"
-        raise InputError("package-missing", text) from error
     folder = cache_folder("https")
     cert, key = folder / "certificate.pem", folder / "key.pem"
     wanted = {*addresses, *names}

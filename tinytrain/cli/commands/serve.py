@@ -2,8 +2,7 @@
 
 import sys
 
-from tinytrain.base.errors import InputError
-from tinytrain.base.extras import install
+from tinytrain.base.extras import needed
 from tinytrain.base.units import parse_bytes
 from tinytrain.cli.commands.common import (
     SEVERAL,
@@ -74,13 +73,8 @@ def add_arguments(parser) -> None:
 
 
 def run(arguments) -> int:
-    try:
+    with needed("starlette uvicorn h11", "web", "the page"):
         from tinytrain.serve import run as running
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "h11"):
-            raise
-        text = f"the page needs packages that are not installed; run: {install('web')}"
-        raise InputError("package-missing", text) from error
     from tinytrain.base.sockets import bound, is_loopback
     from tinytrain.serve.camera import of_board, source_at
     from tinytrain.serve.certificate import certificate
