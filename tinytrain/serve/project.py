@@ -201,12 +201,8 @@ class Project:
                     self._move(now, before)
             return step
 
-    def small(self, wanted: str) -> np.ndarray:
-        """An image as uint8 (SIDE, SIDE, 3)."""
-        return self.small_of(self.find(wanted).path)
-
-    def small_of(self, source: Path | bytes) -> np.ndarray:
-        """The same of an image file, or the bytes of one."""
+    def small(self, source: Path | bytes) -> np.ndarray:
+        """An image file, or the bytes of one, as uint8 (SIDE, SIDE, 3)."""
         with self._decoding:
             return self.kind.thumbnail(source, SIDE)
 

@@ -137,8 +137,8 @@ class Asked:
         return Response(data, media_type=TYPES.get(found.path.suffix.lower(), BYTES))
 
     async def small_image(self, request) -> Response:
-        data = await run_in_threadpool(lambda: as_jpeg(self.project.small(request.path_params["id"])))
-        return Response(data, media_type="image/jpeg", headers={"cache-control": "private, max-age=86400"})
+        found = await run_in_threadpool(self.project.find, request.path_params["id"])
+        return await self._small(found.path, {"cache-control": "private, max-age=86400"})
 
     async def move_image(self, request) -> Response:
         given = await _json(request, "class")
@@ -170,9 +170,7 @@ class Asked:
         return Response(data, media_type=TYPES.get(self.project.kind.suffix(data), BYTES))
 
     async def small_seen(self, request) -> Response:
-        data = self.live.history.find(request.path_params["id"]).data
-        small = await run_in_threadpool(lambda: as_jpeg(self.project.small_of(data)))
-        return Response(small, media_type="image/jpeg")
+        return await self._small(self.live.history.find(request.path_params["id"]).data)
 
     async def correct(self, request) -> Response:
         given = await _json(request, "id", "class")
@@ -252,6 +250,10 @@ class Asked:
     async def _judged(self, change) -> Response:
         await run_in_threadpool(change)
         return JSONResponse(await run_in_threadpool(self.service.refreshed))
+
+    async def _small(self, source, headers: dict | None = None) -> Response:
+        data = await run_in_threadpool(lambda: as_jpeg(self.project.small(source)))
+        return Response(data, headers=headers, media_type="image/jpeg")
 
     async def _image(self, request) -> bytes:
         """The image file that was sent; without one the newest frame of the camera of the device."""
