@@ -15,6 +15,8 @@ from tinytrain.base.errors import InputError
 from tinytrain.episode.kinds import IMAGES, KINDS
 from tinytrain.serve.project import Project
 from tinytrain.serve.routes import TYPES
+from tinytrain.serve.service import Service
+from tinytrain.serve.settings import Settings
 
 
 def shake(label, number):
@@ -76,9 +78,9 @@ def test_what_they_look_like_is_shown_and_a_clip_can_be_heard(taught):
         status, picture, headers = taught.ask("GET", f"{path}/thumb")
         assert (status, headers["content-type"]) == (200, "image/jpeg")
         assert np.ptp(np.asarray(Image.open(io.BytesIO(picture)))) > 100, "something is to be seen"
-        assert {TYPES[suffix][:6] for suffix in KINDS["sound"].suffixes} == {"audio/"}
         kind = {"sound": "audio/wav", "motion": "application/octet-stream"}[taught.kind.name]
         assert taught.ask("GET", path)[2]["content-type"] == kind
+    assert {TYPES[suffix][:6] for suffix in KINDS["sound"].suffixes} == {"audio/"}
 
 
 def test_what_is_none_of_them_is_refused_in_their_words(taught):
@@ -115,6 +117,14 @@ def test_the_usual_camera_is_left_when_the_first_file_is_a_clip(tmp_path):
         assert browser.status()["camera"]["source"] == "folder"
         browser.post("/api/classes/ant/images", FILES["sound"](0, 0))
         assert browser.status()["camera"] == {"source": "browser", "state": "off", "text": ""}
+
+
+def test_the_usual_camera_is_for_images_alone(tmp_path):
+    write_clips(tmp_path / "words" / "images", range(1), CLASSES)
+    for name, source in (("new", "folder"), ("words", "browser")):
+        service = Service(Project(tmp_path / name), Settings(), usual=str(tmp_path))
+        assert service.camera.source == source
+        service.camera.end()
 
 
 def test_an_array_that_came_without_a_name_gets_the_one_that_commands_read(tmp_path):
