@@ -229,10 +229,8 @@ class Live:
         if self.project.known_kind is None:
             self.project.expect(kind_of(network.input.kind))
         if (kind := self.project.kind).name != network.input.kind:
-            text = (
-                f"the page has {kind.plural}, and {one_line(network.name, 100)} takes {network.input.words}"
-            )
-            raise InputError("unsupported", f"{text}; name another with --backbone")
+            takes = f"{one_line(network.name, 100)} takes {network.input.words}; name another with --backbone"
+            raise InputError("unsupported", f"the page has {kind.plural}, and {takes}")
         return network
 
     def _is_given_for(self, delta) -> bool:

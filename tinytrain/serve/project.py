@@ -104,9 +104,8 @@ class Project:
         with self._lock:
             folders = sorted((p for p in self._folders() if p.is_dir()), key=class_name)
             found = {class_name(folder): self._images_of(folder) for folder in folders}
-        if {image.kind.aside for images in found.values() for image in images} != {True, False}:
-            return found
-        return {name: [image for image in images if not image.kind.aside] for name, images in found.items()}
+        rest = {name: [image for image in images if not image.kind.aside] for name, images in found.items()}
+        return rest if any(rest.values()) else found
 
     def images_stamp(self) -> tuple:
         """Another value if images were changed since, by whomever; take it before they are listed."""

@@ -98,11 +98,11 @@ class Service:
 
     def _input(self) -> dict:
         """What the project has, which files a page offers for it, and how long a clip is, in seconds."""
-        known, kind = self.project.known_kind, self.project.kind
+        known = self.project.known_kind
         kinds = [known] if known else [one for one in KINDS.values() if not one.aside]
         files = [",".join(["image/*"] if one is IMAGES else one.suffixes) for one in kinds]
-        clip = self.settings.clip_seconds() if kind is KINDS["sound"] else None
-        return {"kind": kind.name, "accept": ",".join(files), "clip": clip}
+        clip = self.settings.clip_seconds() if known is KINDS["sound"] else None
+        return {"kind": (known or IMAGES).name, "accept": ",".join(files), "clip": clip}
 
     def classes(self) -> list[dict]:
         found = self.project.classes().items()
