@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("playwright", reason="Playwright is not installed: pip install '.[browser]'")
-pytest.importorskip("starlette", reason="Starlette is not installed: pip install '.[web]'")
 from servedpage import (
     CHROMIUM,
     SPECIES,
@@ -22,9 +21,9 @@ from servedpage import (
     fill,
     photographs,
     post,
-    serving,
     until,
 )
+from serving import program
 from waves import HEARD, write_clips, write_encoder
 
 from tinytrain.episode.wav import parsed, samples_of
@@ -45,7 +44,7 @@ def films():
 
 @pytest.fixture
 def at(tmp_path):
-    with serving(tmp_path / "project") as address:
+    with program(tmp_path / "project") as (_, address):
         yield address
 
 
@@ -158,7 +157,7 @@ def test_the_camera_of_the_device_is_shown_recorded_and_recognised_without_one_i
     eye = tmp_path / "eye"
     eye.mkdir()
     names = ("oak", "fern")
-    with serving(tmp_path / "project", "--camera", str(eye)) as at, chromium() as browser:
+    with program(tmp_path / "project", "--camera", eye) as (_, at), chromium() as browser:
         for name in names:
             fill(at, name, films[name][:8])
         post(f"{at}api/learn")
@@ -189,7 +188,7 @@ def test_a_sound_is_recorded_by_the_microphone_recognised_and_corrected(tmp_path
     encoder = write_encoder(tmp_path / "net.safetensors")
     images = tmp_path / "project" / "images"
     write_clips(images, range(5), ("beep", "hiss"))
-    with chromium() as browser, serving(tmp_path / "project", "--backbone", str(encoder)) as at:
+    with chromium() as browser, program(tmp_path / "project", "--backbone", encoder) as (_, at):
         page = browser.new_context(permissions=["microphone"], locale="en-GB").new_page()
         page.goto(f"{at}#collect")
         page.get_by_role("button", name="Record a clip of beep").click()

@@ -9,7 +9,8 @@ import tempfile
 from pathlib import Path
 
 from PIL import Image
-from servedpage import SPECIES, camera_file, chromium, fill, photographs, serving
+from servedpage import SPECIES, camera_file, chromium, fill, photographs
+from serving import program
 
 SIZE = {"width": 1080, "height": 860}
 LEARNT, SHOWN = 20, ("maple", "fern", "clover", "ginkgo", "oak", "fern", "clover")
@@ -17,7 +18,7 @@ LEARNT, SHOWN = 20, ("maple", "fern", "clover", "ginkgo", "oak", "fern", "clover
 
 def picture(path: Path) -> None:
     """Writes a PNG of the page while it recognises leaves."""
-    with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "leaves") as at:
+    with tempfile.TemporaryDirectory() as folder, program(Path(folder) / "leaves") as (_, at):
         seen = {name: photographs(name, LEARNT + 4, (240, 320)) for name in SPECIES}
         for name, images in seen.items():
             fill(at, name, images[:LEARNT])

@@ -1,4 +1,4 @@
-"""The page of `tinytrain serve` in a browser: with a real server, or with one that says what a test wants.
+"""The page of `tinytrain serve` in a browser, with a server that says what a test wants; and photographs.
 
 Chromium is driven by Playwright, from the extra `browser`. Where nothing listens, `shown` answers each
 request of the page, so a test can show what a real server says seldom: a drift, a refusal, or silence.
@@ -7,9 +7,6 @@ request of the page, so a test can show what a real server says seldom: a drift,
 import io
 import json
 import shutil
-import signal
-import subprocess
-import sys
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,17 +38,6 @@ def chromium(*flags: str):
         browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", *FAKE_CAMERA, *flags])
         yield browser
         browser.close()
-
-
-@contextmanager
-def serving(project: Path, *options: str):
-    """A real server of `project`, a process of its own; gives the address that it prints."""
-    command = [sys.executable, "-m", "tinytrain", "serve", str(project), "--port", "0", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.send_signal(signal.SIGINT)
 
 
 def camera_file(path: Path, images, repeats: int = 6) -> Path:
