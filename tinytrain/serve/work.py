@@ -70,7 +70,7 @@ class Work:
             if self._is_learning:
                 return False
             self._asked = how
-            self._say_learn({"state": "running", "progress": None})
+            self._say_learn("running")
             if self._doing == CHECK:
                 self._due = time.monotonic()  # again, when this is over
                 self._events.cancelled.set()
@@ -86,7 +86,7 @@ class Work:
                 self._events.cancelled.set()
             else:
                 self._asked = None
-                self._say_learn({"state": "cancelled", "progress": None})
+                self._say_learn("cancelled")
         return True
 
     @property
@@ -143,9 +143,9 @@ class Work:
         self.check = facts
         self.tell("check", facts)
 
-    def _say_learn(self, facts: dict) -> None:
+    def _say_learn(self, state: str, **more) -> None:
+        facts, is_running = {"state": state, "progress": None, **more}, state == "running"
         with self._wake:
-            is_running = facts["state"] == "running"
             self._doing, self.learn = self._doing if is_running else IDLE, facts
         self.tell("progress" if is_running else "learned", facts)
 
@@ -174,16 +174,16 @@ class Work:
             with WATCH.told(told_compiling(self._events)):
                 answer = self._adapted(how)
         except CancelledError:
-            self._say_learn({"state": "cancelled", "progress": None})
+            self._say_learn("cancelled")
         except TinytrainError as error:
-            said = {"code": error.code, "text": self.project.kind.words(error.message)}
-            self._say_learn({"state": "failed", "progress": None, "error": said})
+            text = self.project.kind.words(error.message)
+            self._say_learn("failed", error={"code": error.code, "text": text})
         except Exception:
-            said = {"code": "internal", "text": "learning failed; the log of the server says more"}
-            self._say_learn({"state": "failed", "progress": None, "error": said})
+            text = "learning failed; the log of the server says more"
+            self._say_learn("failed", error={"code": "internal", "text": text})
             raise
         else:
-            self._say_learn({"state": "done", "progress": None, "answer": answer})
+            self._say_learn("done", answer=answer)
             self.learnt()
 
     def _adapted(self, how: dict) -> dict:
