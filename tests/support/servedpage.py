@@ -156,6 +156,8 @@ def learnt(names=("cup", "phone", "key", "something else"), count=20, **answer) 
     delta = {"classes": list(names), "sha256": "0" * 64, "bytes": 210_000, "images": count * len(names)}
     kinds = {
         "delta": "predict my-things/state",
+        "onnx": "export my-things/state -o mine.onnx",
+        "tflite": "export my-things/state -o mine.tflite",
         "c": "emit my-things/state -o c/",
         "images": "check my-things",
     }

@@ -6,7 +6,6 @@ const $ = id => document.getElementById(id)
 const VIEWS = ["collect", "enough", "learn", "live", "take"]
 const FEW_THUMBS = 12, HISTORY = 50, AT_ONCE = 5, SIDE = 640 // the longest side of a frame that is sent, in pixels
 const RECORD_EVERY = 200, PREDICT_EVERY = 80, TOAST = 9000 // milliseconds
-const TAKES = ["delta", "onnx", "tflite", "c", "images"]
 const ITEM = /\.(jpe?g|jfif|p.[gm]|webp|avif|gif|tiff?|bmp|hei[cf]|wave?|flac|[ct]sv|npy)$/i
 
 let state = { project: "", kind: "image", accept: "", clip: null, classes: [], undo: null, check: { state: "none" }, learn: { state: "idle" }, delta: null,
@@ -776,12 +775,12 @@ function takeCard(what) {
 
 function renderTake() {
   $("take-empty").hidden = Boolean(state.delta)
-  const lines = new Map((state.take ?? []).map(row => [row.what, row.line]))
-  const shown = TAKES.filter(what => state.delta || (what === "images" && state.classes.length))
+  const lines = new Map(state.take.map(row => [row.what, row.line]))
+  const shown = [...lines.keys()].filter(what => state.delta || (what === "images" && state.classes.length))
   sync($("takes"), shown, takeCard, (card, what) => {
     const line = lines.get(what)
-    show(card.querySelector(".lined"), line ?? null, () => line ? [p(t("take.line"), "dim"), h("code", {}, line),
-      h("p", {}, h("button", { "aria-label": t("copy.name", { line }), onclick: () => copy(line) }, t("copy")))] : [])
+    show(card.querySelector(".lined"), line, () => [p(t("take.line"), "dim"), h("code", {}, line),
+      h("p", {}, h("button", { "aria-label": t("copy.name", { line }), onclick: () => copy(line) }, t("copy")))])
   })
 }
 
