@@ -5,12 +5,11 @@ tune: for each of a few events a pitch, resonances and a loudness. Each clip has
 and phases. Classes of one block of BLOCK share source and rhythm.
 """
 
-import io
-
 import numpy as np
 
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets.generated.camera import Domain
+from tinytrain.episode.wav import wav_of
 
 RATE, WINDOW, HOP = 16_000, 512, 256  # samples of a second, of a spectrum, and between two of them
 SOURCES = ("voice", "bell", "noise", "crackle")
@@ -25,16 +24,7 @@ WORDS = {"aruna": 1207, "doki": 1210, "gobba": 1213, "melu": 1227, "sheeta": 120
 
 def wav_bytes(samples: np.ndarray) -> bytes:
     """A WAV file of 16 bits of samples (n,), the largest of which becomes 0.9."""
-    import wave
-
-    codes = np.rint(samples * (0.9 * 32767 / max(float(np.abs(samples).max()), 1e-9))).astype("<i2")
-    file = io.BytesIO()
-    with wave.open(file, "wb") as out:
-        out.setnchannels(1)
-        out.setsampwidth(2)
-        out.setframerate(RATE)
-        out.writeframes(codes.tobytes())
-    return file.getvalue()
+    return wav_of(np.rint(samples * (0.9 * 32767 / max(float(np.abs(samples).max()), 1e-9))), RATE)
 
 
 def sound(class_id: int, clip: int, seed: int = 0, block: tuple[str, str] | None = None) -> np.ndarray:

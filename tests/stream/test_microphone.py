@@ -14,9 +14,10 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.events import Note
 from tinytrain.episode.logmel import HTK, SLANEY, LogMel
 from tinytrain.episode.sound import SoundKind, Window
+from tinytrain.episode.wav import wav_of
 from tinytrain.network.input_spec import InputSpec
 from tinytrain.stream import arriving, microphone
-from tinytrain.stream.listening import Ear, Rate, Trigger, threshold_for, wav_of
+from tinytrain.stream.listening import Ear, Rate, Trigger, threshold_for
 from tinytrain.stream.microphone import file_samples, frames, sound_of
 
 RATE = 16_000

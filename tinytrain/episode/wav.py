@@ -175,3 +175,10 @@ def resampled(x: np.ndarray, rate: int, wanted: int) -> np.ndarray:
 
 def _unreadable(what: str) -> InputError:
     return InputError("image-unreadable", f"{what}; save it as WAV with 16 bits")
+
+
+def wav_of(samples: np.ndarray, rate: int) -> bytes:
+    """A WAV file of samples (n,) int16, 16 bits each."""
+    data = samples.astype("<i2").tobytes()
+    head = b"RIFF", 36 + len(data), b"WAVEfmt ", 16, INTEGER, 1, rate, 2 * rate, 2, 16, b"data", len(data)
+    return struct.pack("<4sI8sIHHIIHH4sI", *head) + data

@@ -6,8 +6,6 @@ which the same word would be seen again. The threshold is the limit of the head,
 any word is above as often as is asked for.
 """
 
-import io
-import wave
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -103,14 +101,3 @@ def threshold_for(ear: Ear, background: Iterable, least: float, per_hour: float)
             break
         threshold = lower
     return threshold, Rate(count(threshold), hours)
-
-
-def wav_of(samples: np.ndarray, rate: int) -> bytes:
-    """A WAV file of samples (n,) int16."""
-    file = io.BytesIO()
-    with wave.open(file, "wb") as out:
-        out.setnchannels(1)
-        out.setsampwidth(2)
-        out.setframerate(rate)
-        out.writeframes(samples.astype("<i2").tobytes())
-    return file.getvalue()

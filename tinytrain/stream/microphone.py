@@ -15,9 +15,10 @@ import numpy as np
 
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.events import Note
+from tinytrain.episode.wav import wav_of
 from tinytrain.stream.arriving import BLOCK, GoneError, blocks, returning
 from tinytrain.stream.camera import end_group, last_words
-from tinytrain.stream.listening import Ear, Trigger, wav_of
+from tinytrain.stream.listening import Ear, Trigger
 from tinytrain.stream.sources import Frame
 
 STDIN, USUAL = "-", "default"  # a pipe of samples of 16 bits, and the microphone that ALSA takes
