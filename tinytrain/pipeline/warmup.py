@@ -74,11 +74,10 @@ def _tokens(table) -> None:
     """The kernels of transformers, on zeros."""
     rows, one = np.zeros((2, 4), np.float32), np.float32(1)
     table.absent(rows[0, :2].copy(), rows)
-    for name in ("softmax_grad", "clear_rows"):
-        getattr(table, name)(rows.copy(), rows, *([one] if name == "softmax_grad" else []))
-    table.softmax(rows.copy(), one)
-    for name in ("standardise", "standardise_grad"):
+    table.clear_rows(rows.copy(), rows)
+    for name in ("softmax_grad", "standardise", "standardise_grad"):
         getattr(table, name)(rows.copy(), rows, one)
+    table.softmax(rows.copy(), one)
     for dtype in (np.uint8, np.float32):
         table.embed(rows.copy(), np.zeros(2, dtype), rows, rows[0])
         table.embed_grad(rows.copy(), np.zeros(2, dtype), rows)
