@@ -29,12 +29,12 @@ def background_in(names: Sequence[str]) -> int | None:
     return names.index(BACKGROUND) if BACKGROUND in names else None
 
 
-def wrong_more_names(known: Sequence[str], more: Iterable[str]) -> str | None:
-    """The reason why a delta of the classes `known` cannot get `more` beside them, or None."""
+def wrong_more_names(known: Sequence[str], more: Sequence[str]) -> str | None:
+    """The reason why a delta of the classes `known` cannot get images of `more` beside them, or None."""
     new = [name for name in more if name not in known]
     if BACKGROUND in new:
         return f"{BACKGROUND!r} says what is no answer, which is found out when it is adapted with the others"
-    return wrong_class_names([*known, *new])
+    return wrong_class_names(more) or wrong_class_names([*known, *new])
 
 
 def is_text(name) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tinytrain.base.class_names import wrong_class_names, wrong_more_names
+from tinytrain.base.class_names import wrong_more_names
 from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.delta.delta import Delta
@@ -37,11 +37,11 @@ def add_classes(
 
     A name the delta knows adds images to that class, any other name adds a class. Images are
     seen in as many views as those the head was fitted to. Raises InputError for a delta of another
-    backbone, a class without images or names that `wrong_class_names` refuses.
+    backbone, a class without images or names that `wrong_more_names` refuses.
     """
     embedder, spec = embedder_of(network, delta, backend), network.input
     names = (*delta.class_names, *(n for n in class_names if n not in delta.class_names))
-    if wrong := wrong_class_names(class_names) or wrong_more_names(delta.class_names, class_names):
+    if wrong := wrong_more_names(delta.class_names, class_names):
         raise InputError("class-names", f"{wrong}; leave it out or call it otherwise")
     rows = np.array([names.index(name) for name in class_names], np.int32)[images.labels]
     for name in class_names:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tinytrain.base.class_names import wrong_class_names, wrong_more_names
+from tinytrain.base.class_names import wrong_more_names
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.schema import parsed
 from tinytrain.delta.delta import Delta
@@ -46,7 +46,7 @@ def continued_episode(
         )
     given = tuple(unicodedata.normalize("NFC", name) for name in class_names)
     names = (*delta.class_names, *(name for name in given if name not in delta.class_names))
-    if wrong := wrong_class_names(given) or wrong_more_names(delta.class_names, given):
+    if wrong := wrong_more_names(delta.class_names, given):
         raise InputError("class-names", f"{wrong}; leave it out or call it otherwise")
     counts = np.bincount(memory.labels, minlength=len(delta.class_names))
     new = np.array([names.index(name) for name in given], np.int32)[images.labels]
