@@ -29,9 +29,9 @@ class Background:
 
 
 def measured(
-    kernels, embeddings: np.ndarray, labels: np.ndarray, background: int, seed: int
+    kernels, embeddings: np.ndarray, labels: np.ndarray, background: int | None, seed: int
 ) -> Background | None:
-    """What the images with label `background` bring; None if they are fewer than LEAST.
+    """What the images with label `background` bring; None if they are fewer than LEAST, or none are.
 
     `embeddings` (n, d) and `labels` (n,) are those of all images, each of which is left out in turn.
     """

@@ -15,8 +15,7 @@ from tinytrain.guard.suspects import MISLABELLED, Suspect, find_suspects
 from tinytrain.heads.leave_one_out import COLUMNS, LIKE, margins, measure, recognised
 from tinytrain.heads.repeats import Repeats, Sketches, feigned
 from tinytrain.network.network import Network
-from tinytrain.pipeline import background
-from tinytrain.pipeline.background import Background
+from tinytrain.pipeline.background import Background, measured
 from tinytrain.pipeline.learning_curve import LEAST, Gain, expected_gain
 from tinytrain.pipeline.networks import Compared, compared, embed, installed, preferred, tiers_in
 from tinytrain.report import Report
@@ -47,16 +46,16 @@ class OfClass:
 
 @dataclass(frozen=True, eq=False)
 class Check:
-    """What `check` found of images, so many `shots` of each of `classes`.
+    """What `check` found of images, by how many `counts` has of each class.
 
     `left_out` is what the estimate follows from. `confused` is None if no image looks like another class,
     `gain` (of five more images per class) if a class has too few. `duplicates` are JSON values. `by_class`
     begins with the class whose images are told from others least clearly: that to photograph next.
     `networks` are all combinations of those that are here, the one in use first; none if no other is here.
+    `background` is what that brings, if there is enough of it, and of every class.
     """
 
-    classes: tuple[str, ...]
-    shots: tuple[int, ...]
+    counts: dict[str, int]
     left_out: LeftOut
     estimate: Estimate
     confused: Confusion | None
@@ -65,11 +64,16 @@ class Check:
     gain: Gain | None
     by_class: tuple[OfClass, ...]
     networks: tuple[Compared, ...]
+    background: Background | None
 
     @property
-    def background(self) -> Background | None:
-        """What that brings, if there is enough of it, and of every class."""
-        return self.gain and self.gain.background
+    def classes(self) -> tuple[str, ...]:
+        return tuple(self.counts)
+
+    @property
+    def shots(self) -> tuple[int, ...]:
+        """Images of each of `classes`."""
+        return tuple(self.counts.values())
 
     @property
     def next_class(self) -> OfClass:
@@ -128,12 +132,9 @@ def check(
     answers = kept[images.labels[kept] != episode.background]
     _, of_answers = np.unique(images.labels[answers], return_inverse=True)
     gain = expected_gain(embeddings[answers], of_answers, seed=seed)
-    if gain and episode.background is not None:
-        few = embeddings[single], images.labels[single], episode.background
-        gain = replace(gain, background=background.measured(device.kernels(), *few, seed))
+    few = embeddings[single], images.labels[single], episode.background
     return Check(
-        names,
-        tuple(episode.shots.tolist()),
+        dict(zip(names, episode.shots.tolist(), strict=True)),
         found,
         cross_validated(found),
         _confusion(rows, images, names),
@@ -142,6 +143,7 @@ def check(
         gain,
         _by_class(rows, images.labels, names),
         compared(network, beside, images.take(single), embeddings[single], seed, device),
+        gain and measured(device.kernels(), *few, seed),
     )
 
 

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from tinytrain.base.random_streams import rng_for
-from tinytrain.pipeline.background import Background
 
 FRACTIONS = (0.25, 0.5, 0.75, 1.0)  # of the images of a class; of all of them one is left to judge by
 DRAWS = 20  # of the images, for each fraction
@@ -32,10 +31,9 @@ class Gain:
     gain: float
     low: float
     high: float
-    background: Background | None = None  # what that brings, if it was asked for
 
     def to_json(self) -> dict:
-        return {name: value for name, value in asdict(self).items() if name != "background"}
+        return asdict(self)
 
 
 def expected_gain(embeddings: np.ndarray, labels: np.ndarray, more: int = 5, seed: int = 0) -> Gain | None:
