@@ -23,14 +23,11 @@ def blocks(descriptor: int, is_over: Callable[[], bool] = lambda: True) -> Itera
     while descriptor == 0 or time.monotonic() - last < STALLED:
         if not select.select([descriptor], [], [], WAIT_SECONDS)[0]:
             yield None
-        elif block := os.read(descriptor, BLOCK):
-            last = time.monotonic()
-            yield block
-        elif is_over():
+            continue
+        if not (block := os.read(descriptor, BLOCK)) and is_over():
             return
-        else:
-            last = time.monotonic()
-            yield None
+        last = time.monotonic()
+        yield block or None
 
 
 def returning(
