@@ -238,16 +238,15 @@ def test_what_cannot_listen_says_why_in_one_line(made, room, tmp_path, capsys):
     adapt = ("adapt", made.root / "clips", "--head", "ridge", "--no-train", *made.backbone, "--force")
     assert tt(*adapt, "--out", ridge) == 0
     nowhere.write_bytes(b"RIFF")
+    (empty := tmp_path / "empty").mkdir()
     for code, what, words in (
         (2, "one of the four", (room.delta, tmp_path, "--microphone")),
-        (2, "no effect without --microphone", (room.delta, tmp_path, "--per-hour", "1")),
-        (2, "--per-hour needs --background", (room.delta, "--per-hour", "1", "--microphone")),
-        (2, "cannot tell what is nothing", (ridge, "--microphone", *made.backbone)),
+        (2, "--background has no effect without --mic", (room.delta, tmp_path, "--background", ".")),
+        (2, "--per-hour has no effect without --b", (room.delta, "--per-hour", "1", "--microphone")),
+        (2, "such as lda; ridge has none", (ridge, "--microphone", *made.backbone)),
         (3, "ffmpeg -i FROM", (room.delta, "--microphone", nowhere, *made.backbone)),
-        (3, "has no WAV file", (room.delta, "--background", tmp_path, "--microphone", *made.backbone)),
+        (3, "has no WAV file", (room.delta, "--background", empty, "--microphone", *made.backbone)),
     ):
-        if "has no WAV" in what:
-            nowhere.unlink()
         capsys.readouterr()
         assert tt("watch", *words) == code, words
         err = capsys.readouterr().err.splitlines()

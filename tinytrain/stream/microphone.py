@@ -21,7 +21,7 @@ from tinytrain.stream.camera import end_group, last_words
 from tinytrain.stream.listening import Ear, Trigger
 from tinytrain.stream.sources import Frame
 
-STDIN, USUAL = "-", "default"  # a pipe of samples of 16 bits, and the microphone that ALSA takes
+STDIN = "-"  # a pipe of samples of 16 bits
 Sound = Iterator[np.ndarray | Note | None]
 
 

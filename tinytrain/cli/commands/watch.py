@@ -207,16 +207,13 @@ def _check(arguments) -> None:
     if given.count(None) != 3:
         text = "give one of the four: IMAGES, --command CMD, --microphone, --rows; see tinytrain watch --help"
         raise UsageError("usage", text)
-    if arguments.seconds is not None and arguments.rows is None:
-        raise UsageError("usage", "--seconds has no effect without --rows")
+    for name, needed in (("seconds", "rows"), ("background", "microphone"), ("per_hour", "background")):
+        if getattr(arguments, name) is not None and getattr(arguments, needed) is None:
+            raise UsageError("usage", f"--{name.replace('_', '-')} has no effect without --{needed}")
     stream = arguments.rows not in (None, STDIN)
     if stream and (os.path.isdir(arguments.rows) or not os.access(arguments.rows, os.R_OK)):
         text = f"{visible(arguments.rows)} is no device or file that can be read; check its name and rights"
         raise InputError("file-missing", text)
-    if arguments.microphone is None and (arguments.background or arguments.per_hour is not None):
-        raise UsageError("usage", "--background and --per-hour have no effect without --microphone")
-    if arguments.per_hour is not None and arguments.background is None:
-        raise UsageError("usage", "--per-hour needs --background PATH, by which mistakes are counted")
     if arguments.null and arguments.source != STDIN:
         raise UsageError("usage", "--null has no effect without - as IMAGES")
     folder = arguments.source not in (None, STDIN)
@@ -282,52 +279,42 @@ def _heard(arguments, wait, watcher):
     """Frames of the words in a stream of sound, with a line that says how often they are mistakes."""
     from tinytrain.stream import listening, microphone
 
-    head, spec = watcher.learner.delta.head, watcher.predictor.input
-    if spec.kind != "sound" or head.limit is None:
-        what = "which cannot tell what is nothing" if spec.kind == "sound" else "which takes no sound"
-        text = (
-            f"--microphone needs a network of sound and a head with a limit, such as lda; this is one {what}"
-        )
+    head = watcher.learner.delta.head
+    if head.limit is None:
+        text = f"--microphone needs a head with a limit, such as lda; {head.method.name} has none"
         raise UsageError("unsupported", text)
-    hop = arguments.every or listening.HOP
-    ear, least = listening.Ear(spec, watcher.logits, watcher.score, hop), head.limit.least
+    how = watcher.predictor.input, watcher.logits, watcher.score, arguments.every or listening.HOP
+    ear, least = listening.Ear(*how), head.limit.least
     if arguments.background is None:
         say("give --background PATH, a recording without any of the words, to know how often one is heard")
     else:
         blocks = microphone.folder_samples(arguments.background, ear.rate)
         per_hour = 1 if arguments.per_hour is None else arguments.per_hour
-        least, rate = listening.threshold_for(ear, blocks, least, per_hour)
+        least, rate = listening.threshold_for(listening.Ear(*how), blocks, least, per_hour)
         say(f"mistakes: {rate.words()} of background")
-        ear = listening.Ear(spec, watcher.logits, watcher.score, hop)
     sound = microphone.sound_of(arguments.microphone, ear.rate, wait)
     return microphone.frames(sound, ear, listening.Trigger(least, ear.rest))
 
 
-def _cut(arguments, wait, watcher):
-    """Frames of the windows of a stream of rows."""
-    from tinytrain.stream import rows
-
-    if watcher.predictor.input.kind != "motion":
-        text = f"--rows needs a network of motion, and this one takes {watcher.kind.plural}"
-        raise UsageError("unsupported", text)
-    found = rows.arriving(arguments.rows, arguments.once, wait)
-    return rows.frames(found, watcher.predictor.input, arguments.seconds, arguments.every)
-
-
 def _frames(arguments, wait, watcher):
+    from tinytrain.episode.kinds import KINDS
     from tinytrain.network.input_spec import IMAGE
     from tinytrain.stream.camera import frames
     from tinytrain.stream.sources import FolderSource, named_on
 
     kind, every = watcher.kind, arguments.every or 1.0
+    for name, given in (("command", IMAGE), ("microphone", "sound"), ("rows", "motion")):
+        if getattr(arguments, name) is not None and kind.name != given:
+            text = f"--{name} gives {KINDS[given].plural}, and the network takes {kind.plural}"
+            raise UsageError("unsupported", f"{text}; give a folder or names")
     if arguments.microphone is not None:
         return _heard(arguments, wait, watcher)
     if arguments.rows is not None:
-        return _cut(arguments, wait, watcher)
+        from tinytrain.stream import rows
+
+        found = rows.arriving(arguments.rows, arguments.once, wait)
+        return rows.frames(found, watcher.predictor.input, arguments.seconds, arguments.every)
     if arguments.command is not None:
-        if kind.name != IMAGE:
-            text = f"--command gives images, and the network takes {kind.plural}; give a folder or names"
-            raise UsageError("unsupported", text)
         return frames(arguments.command, every, wait, arguments.once)
     if arguments.source == STDIN:
         return named_on(0, b"\0" if arguments.null else b"\n")
