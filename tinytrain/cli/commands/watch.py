@@ -73,15 +73,15 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--background",
         metavar="PATH",
-        help="a WAV file, or a folder of them, in which nothing is an answer: --microphone is as strict as "
-        "--per-hour needs it there, and says how often it is wrong; the longer the better, and best not what "
-        "was learnt",
+        help="a WAV file, or a folder of them, without any of the words: --microphone finds by it how sure "
+        "it must be to make no more mistakes than --per-hour allows, and says how many it makes; the longer "
+        "the better, and best not what was learnt",
     )
     parser.add_argument(
         "--per-hour",
         type=at_least(0),
         metavar="N",
-        help="mistakes that --background may have in an hour; default: 1",
+        help="mistakes that are allowed in an hour of --background; default: 1",
     )
     parser.add_argument(
         "--rows",
@@ -286,7 +286,7 @@ def _heard(arguments, wait, watcher):
     how = watcher.predictor.input, watcher.logits, watcher.score, arguments.every or listening.HOP
     ear, least = listening.Ear(*how), head.limit.least
     if arguments.background is None:
-        say("give --background PATH, a recording without any of the words, to know how often one is heard")
+        say("give --background PATH, a recording without any of the words, to know how many are mistakes")
     else:
         blocks = microphone.folder_samples(arguments.background, ear.rate)
         per_hour = 1 if arguments.per_hour is None else arguments.per_hour
