@@ -8,6 +8,7 @@ from toynets import toy
 from tinytrain import kernels
 from tinytrain.drift.refit import fitted
 from tinytrain.heads.registry import find_head
+from tinytrain.pipeline import check as checking
 from tinytrain.pipeline.background import LEAST, measured
 from tinytrain.pipeline.check import check
 from tinytrain.pipeline.toy import toy_episode
@@ -57,3 +58,12 @@ def test_a_check_says_what_the_background_brings_and_asks_for_no_more_of_it_firs
     assert "background" not in {row.name for row in found.by_class}
     assert all(suspect.given != "background" for suspect in found.suspects)
     assert found.to_json()["background"]["images"] == 6
+
+
+def test_more_images_are_told_from_other_classes_or_if_there_are_none_from_the_background(monkeypatch):
+    for names, told_apart in ((("ant", "background"), 2), (("ant", "background", "cat"), 2)):
+        episode, seen = toy_episode(len(names), 6, 0), []
+        object.__setattr__(episode, "class_names", names)
+        monkeypatch.setattr(checking, "expected_gain", lambda x, labels, seed, to=seen: to.extend(labels))
+        check(toy(), episode, others=False)
+        assert len(set(seen)) == told_apart

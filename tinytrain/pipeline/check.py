@@ -129,7 +129,8 @@ def check(
     kept = np.setdiff1d(single, mislabelled)
     if np.bincount(images.labels[kept], minlength=len(names)).min() < LEAST:
         kept = single
-    answers = kept[images.labels[kept] != episode.background]
+    # The background is no answer, but all that the images of a single class can be told from.
+    answers = kept[images.labels[kept] != episode.background] if len(names) > 2 else kept
     _, of_answers = np.unique(images.labels[answers], return_inverse=True)
     gain = expected_gain(embeddings[answers], of_answers, seed=seed)
     few = embeddings[single], images.labels[single], episode.background
