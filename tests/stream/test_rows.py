@@ -148,6 +148,8 @@ def test_rows_of_another_form_that_go_on_are_the_rows():
     found, said = cut([*(f"{k},{k}" for k in range(20)), *lines_of(first=TIMES)])
     assert len(said) == 1 and "does not have 2 values" in said[0]
     assert len(found) == 4 and np.allclose(values_in(found[0])[0], VALUES[17])
+    found, _ = cut([*lines_of(VALUES[:100]), *lines_of(first=TIMES)])  # two seconds of other rows
+    assert [frame.name for frame in found] == ["6.00 s", "8.00 s", "10.00 s", "12.00 s"]
 
 
 def test_a_pipe_is_read_until_it_ends():

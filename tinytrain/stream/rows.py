@@ -119,8 +119,8 @@ class Windows:
         """Forget the rows and their form, as those that follow are others."""
         self._header, self._before, self._tried, self._others = [], "", 0, 0
         self._numbers: list[bool | None] = []  # of the cells of a row; empty before there is one
-        self._rows: deque[str] = deque()
-        self._size, self._hop, self._left, self._step = 0, 0, 0, 0.0  # a size of 0 is not known yet
+        self._rows: deque[str] = deque(maxlen=FIRST)
+        self._hop, self._left, self._step = 0, 0, 0.0  # a hop of 0 is not known yet, nor is the length
 
     def add(self, line: bytes) -> Iterator[Frame | Note]:
         """The window that ends with this `line`, if one does, or what is skipped."""
@@ -136,8 +136,7 @@ class Windows:
         elif why := self._wrong(text):
             yield from self._skipped("a row", why)
             if self._others > MOST_HEADERS:  # the first ones were none
-                self._numbers, self._size = [], 0
-                self._rows.clear()
+                self.begin()
         else:
             self._others = 0
             yield from self._added(text)
@@ -175,18 +174,15 @@ class Windows:
     def _added(self, row: str) -> Iterator[Frame | Note]:
         self._rows.append(row)
         self._end, self._left = self._end + self._step, self._left - 1
-        need = self._size or FIRST
-        while len(self._rows) > need:
-            self._rows.popleft()
-        if len(self._rows) < need or self._left > 0:
+        if len(self._rows) < self._rows.maxlen or self._left > 0:
             return
         try:
-            found = recording(self._content(), self.rate if self._size else 0)
+            found = recording(self._content(), self.rate if self._hop else 0)
         except InputError as error:
             self._rows.clear()
             yield from self._skipped("a window", error.message)
             return
-        if self._size:
+        if self._hop:
             self._left, self.given = self._hop, True
             yield Frame(f"{self._end:.2f} s", self._content())
         else:
@@ -203,7 +199,7 @@ class Windows:
         if seconds * slowest < LEAST_ROWS or seconds * rate > MOST_ROWS:
             text = f"--seconds {seconds:g} are {seconds * slowest:.4g} rows at {slowest:.4g} a second"
             raise UsageError("usage", f"{text}; a window has {LEAST_ROWS} to {MOST_ROWS}")
-        self._size, self._step = round(seconds * rate), 1 / rate
+        self._rows, self._step = deque(self._rows, round(seconds * rate)), 1 / rate
         self._hop = max(1, round((self.every or seconds / 2) * rate))
         self._end += FIRST / rate
         if not self._header and axes < len(self._numbers) - self._numbers.count(None):
