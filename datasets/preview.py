@@ -1,16 +1,16 @@
 """Looking at a dataset: a contact sheet, and an export to a folder per class."""
 
+import io
 import os
 import re
-import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont, features
 
 from tinytrain.base.errors import InputError, StorageError, UsageError, visible
+from tinytrain.base.files import write_bytes
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.samplers import shuffled
@@ -98,31 +98,35 @@ def export(
     StorageError.
     """
     _check_size(size)
-    drawn, count = _drawn(dataset, classes, per_class, seed), 0
-    digits = max(2, len(str(per_class)))
-    with new_folder(folder) as root:
-        names = _folder_names([dataset.class_names[label] for label, _ in drawn])
-        for name, (_, order) in zip(names, drawn, strict=True):
-            (root / name).mkdir()
-            for number, image in enumerate(_decoded(dataset, order, per_class, size, skip), 1):
-                _write_png(root / name / f"{name}-{number:0{digits}d}.png", image)
-                count += 1
-    return count
+    drawn = _drawn(dataset, classes, per_class, seed)
+    names = _folder_names([dataset.class_names[label] for label, _ in drawn])
+    decoded = (_decoded(dataset, order, per_class, size, skip) for _, order in drawn)
+    made = (map(_png, images) for images in decoded)
+    return write_classes(folder, zip(names, made, strict=True), ".png", max(2, len(str(per_class))))
 
 
-@contextmanager
-def new_folder(folder: str | os.PathLike) -> Iterator[Path]:
-    """`folder`, made if need be. Raises UsageError if something is in it, StorageError if writing fails."""
-    root = Path(folder)
+def write_classes(
+    folder: str | os.PathLike, classes: Iterable[tuple[str, Iterable[bytes]]], suffix: str, digits: int
+) -> int:
+    """Write the files of each class into new folders, with their number in `digits`; returns how many.
+
+    Raises UsageError if something is in `folder`, StorageError if writing fails.
+    """
+    root, count = Path(folder), 0
     try:
         root.mkdir(parents=True, exist_ok=True)
         if any(root.iterdir()):
             raise UsageError("usage", f"{str(root)!r} is not empty; name a new folder")
-        yield root
+        for name, files in classes:
+            (root / name).mkdir()
+            for number, content in enumerate(files, 1):
+                write_bytes(root / name / f"{name}-{number:0{digits}d}{suffix}", content)
+                count += 1
     except OSError as error:
         raise StorageError(
             "write-failed", f"{str(root)!r} cannot be written ({error.strerror}); check it"
         ) from error
+    return count
 
 
 def _check_size(size: int) -> None:
@@ -174,12 +178,7 @@ def _folder_names(class_names: Sequence[str]) -> list[str]:
     return [f"{k:04d}-{name}" for k, name in enumerate(safe)]
 
 
-def _write_png(path: Path, image: np.ndarray) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            Image.fromarray(image).save(file, "PNG")
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+def _png(image: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "PNG")
+    return file.getvalue()

@@ -4,9 +4,8 @@ import os
 from collections.abc import Sequence
 
 from tinytrain.base.errors import UsageError
-from tinytrain.base.files import write_bytes
 from tinytrain.datasets.generated import notes, shakes, sounds
-from tinytrain.datasets.preview import new_folder
+from tinytrain.datasets.preview import write_classes
 
 # What files are called, the classes, and the bytes of a file of (class, number, seed).
 RECORDINGS = {
@@ -32,9 +31,6 @@ def export_recordings(
     if per_class < 1 or not names:
         raise UsageError("usage", f"{per_class} recordings of {len(names)} classes; give at least 1 of 1")
     made(names[0], per_class, seed)  # before anything is written: there may not be so many
-    with new_folder(folder) as root:
-        for each in names:
-            (root / each).mkdir()
-            for number in range(1, per_class + 1):
-                write_bytes(root / each / f"{each}-{number:03d}{suffix}", made(each, number, seed))
-    return per_class * len(names)
+    numbers = range(1, per_class + 1)
+    files = ((each, (made(each, number, seed) for number in numbers)) for each in names)
+    return write_classes(folder, files, suffix, 3)

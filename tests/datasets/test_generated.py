@@ -364,7 +364,7 @@ def test_a_failed_write_leaves_no_temporary_file(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Image.Image, "save", full)
+    monkeypatch.setattr(os, "fsync", full)
     made = Dataset(
         "s", np.zeros(1, np.int32), ("a",), ("p",), lambda i, size: np.zeros((size, size, 3), np.uint8)
     )
