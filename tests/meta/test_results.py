@@ -1,18 +1,24 @@
 """RESULTS.md is made from logs, says which of them are stale, and README says the same figures."""
 
+import importlib
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
+from cases import each
 
 from tinytrain.base.errors import InputError
 from tinytrain.meta.bench.codehash import code_hash
 from tinytrain.meta.results import facts, main, page_of, results, state
+from tinytrain.meta.run_log import read_log
 
 ROOT = Path(__file__).parents[2]
 LOGS = sorted(path.name for path in ROOT.glob("results/*.jsonl*"))
+PAGES = "\n".join(path.read_text() for at in ("results/*", "docs") for path in ROOT.glob(f"{at}/*.md"))
+STUDIES = [log for log in LOGS if "settings" in read_log(ROOT / "results" / log)[0]]
 PAGE = "# Tiny\n\n[All results](../../RESULTS.md). Measured: 1 May 2026; `results/strangers.jsonl`.\n\n"
 ROW = {kind: {"n": 10, "refused": refused} for kind, refused in (("own", 1), ("same", 4), ("other", 9))}
 
@@ -42,6 +48,18 @@ def test_every_log_has_a_page_that_says_when_it_was_made():
     for log in LOGS:
         page, when = page_of(ROOT / "results", log)
         assert when.endswith("2026") and (ROOT / "results" / page).is_dir()
+
+
+@each("log", STUDIES)
+def test_a_page_has_the_command_that_prints_the_figures_of_a_log(log, capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    options = rf"--summary (?:.* )?--(?:out|before) results/{re.escape(log)}(?: .*)?"
+    commands = re.findall(rf"^ +python -m tinytrain\.(\S+) ({options})$", PAGES, re.M)
+    assert commands, f"no page says how to print the figures of results/{log}"
+    for script, options in commands:
+        words = shlex.split(re.sub(" --plot .*", "", options))
+        assert importlib.import_module(f"tinytrain.{script}").main(words) == 0
+        assert capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
