@@ -24,7 +24,6 @@ from types import SimpleNamespace
 import numpy as np
 
 from tinytrain import kernels as kernel_table
-from tinytrain.base.errors import UsageError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.base.units import parse_bytes
 from tinytrain.datasets import open_dataset
@@ -48,6 +47,7 @@ from tinytrain.meta.studies.study import (
     mean_of_packs,
     names_option,
     number,
+    one_of,
     strata,
     stratified,
     table,
@@ -65,12 +65,6 @@ SPLITS = ("classes", "single", "dirichlet-0.1", "dirichlet-1", "shift", "quantit
 DEVICE = Device(threads=1)
 PLANNED_ON = "meters"  # the domain whose images the plan of a server is made for
 GENERATED = "signs,glyphs,textures,leaves"
-
-
-def known_split(name: str) -> str:
-    if name not in SPLITS:
-        raise UsageError("usage", f"{name!r} is no split; name some of {', '.join(SPLITS)}")
-    return name
 
 
 def dealt(split: str, labels: np.ndarray, clients: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -273,7 +267,7 @@ def _lead(rows: Rows, a: str, b: str) -> str:
 
 OPTIONS = (
     *ADAPTS[1:],
-    names_option("--splits", ",".join(SPLITS), "with commas (default: %(default)s)", known_split),
+    names_option("--splits", ",".join(SPLITS), "with commas (default: %(default)s)", one_of(SPLITS, "split")),
     number("--clients", 5),
     number("--rounds", 4, "of layers (default: %(default)s)"),
     number("--steps", 10, "of training in a round (default: %(default)s)"),

@@ -23,7 +23,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from tinytrain.base.errors import UsageError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import sample_episode
 from tinytrain.datasets.dataset import Dataset
@@ -40,6 +39,7 @@ from tinytrain.meta.studies.study import (
     grid,
     names_option,
     number,
+    one_of,
     percent,
     signed,
     table,
@@ -148,15 +148,10 @@ def _line(rows: list[dict]) -> list[str]:
     ]  # fmt: skip
 
 
-def known(name: str) -> None:
-    if name not in LABELS:
-        raise UsageError("usage", f"{name!r} is no kind of labels; give {', '.join(LABELS)}")
-
-
 OPTIONS = (
     *ADAPTS,
     number("--tasks", 10, "per domain (default: %(default)s)"),
-    names_option("--labels", ",".join(LABELS), "comma-separated", known),
+    names_option("--labels", ",".join(LABELS), "comma-separated", one_of(LABELS, "kind of labels")),
     number("--seed", 5, least=0),
 )
 SETTINGS = ("policy", "budget", "seed")

@@ -59,6 +59,15 @@ def names_option(flag: str, default: str, text: str, known: Callable[[str], obje
     return option(flag, default, text, type=checked)
 
 
+def one_of(names: Iterable[str], what: str) -> Callable[[str], str]:
+    def known(name: str) -> str:
+        if name not in names:
+            raise UsageError("usage", f"{name!r} is no {what}; give {', '.join(names)}")
+        return name
+
+    return known
+
+
 def plot_option(text: str) -> Option:
     def svg(name: str) -> Path:
         if not name.endswith(".svg"):

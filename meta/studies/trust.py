@@ -13,15 +13,16 @@ ones were. "Refused" counts where nobody could tell. With noise, all images are 
 its delta with --epsilon.
 """
 
+import operator
 import random
 import sys
 from dataclasses import replace
 
 import numpy as np
-from PIL import Image
 
 from tinytrain import kernels as kernel_table
 from tinytrain.base.errors import InputError
+from tinytrain.datasets.corruptions import darkened, rotated
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.merge import merge
 from tinytrain.drift.refit import fitted
@@ -48,8 +49,8 @@ from tinytrain.trust.noise import private
 EPSILONS = (8.0, 3.0, 1.0)
 LIES = ("rolled", "rolled x3", "rolled x10", "flipped", "flipped x10", "scatter", "scatter x10")
 CAMERAS = {
-    "turned": lambda image: np.asarray(Image.fromarray(image.squeeze()).rotate(30)).reshape(image.shape),
-    "darkened": lambda image: (image * 0.4).astype(np.uint8),
+    "turned": lambda image: rotated(image, None, 30),
+    "darkened": lambda image: darkened(image, None, 0.4),
 }
 
 
@@ -125,22 +126,14 @@ HEADER = ("one device", "merged", "points", "robust", "points", "left out", "oth
 
 
 def summary(rows: list[dict]) -> list[str]:
-    def points(mine: list[dict], value) -> str:
-        return stratified(strata(mine, value)).text(signed=True)
-
+    """What each liar costs, with and without ``--robust``, and each epsilon; "-" where nobody could tell."""
     body = []
     for name in rows[0]["lies"]:
         known = [row for row in rows if row["lies"][name]["robust"] is not None]
-        cells = [name]
-        for key, mine in (("merged", rows), ("robust", known)):
-
-            def lost(row: dict, name=name, key=key) -> float:
-                return 100 * (row["lies"][name][key] - row["lies"]["honest"]["merged"])
-
-            cells += [percent([row["lies"][name][key] for row in mine]), points(mine, lost)]
-        cells.append(percent([row["lies"][name]["out"] for row in known]))
-        cells.append(f"{np.mean([row['lies'][name]['others'] for row in known]):.2f}")
-        body.append((*cells, f"{len(rows) - len(known)} of {len(rows)}"))
+        out, others = ([row["lies"][name][key] for row in known] for key in ("out", "others"))
+        told = [percent(out), f"{np.mean(others):.2f}"] if known else ["-", "-"]
+        cells = [*_cells(rows, name, "merged"), *_cells(known, name, "robust"), *told]
+        body.append((name, *cells, f"{len(rows) - len(known)} of {len(rows)}"))
     lines = table(HEADER, body)
     names = list(rows[0]["noise"])
     body = [
@@ -149,9 +142,18 @@ def summary(rows: list[dict]) -> list[str]:
     ]
     lines += ["", *table(("epsilon", *names), body), ""]
     for name in names[1:]:
-        lost = points(rows, lambda row, name=name: 100 * (row["noise"][name] - row["noise"]["inf"]))
-        lines.append(f"Epsilon {name}: {lost} points.")
+        lost = [row | {"lost": 100 * (row["noise"][name] - row["noise"]["inf"])} for row in rows]
+        lines.append(f"Epsilon {name}: {_points(lost)} points.")
     return lines
+
+
+def _cells(rows: list[dict], name: str, key: str) -> list[str]:
+    lost = [row | {"lost": 100 * (row["lies"][name][key] - row["lies"]["honest"]["merged"])} for row in rows]
+    return [percent([row["lies"][name][key] for row in rows]), _points(lost)] if rows else ["-", "-"]
+
+
+def _points(rows: list[dict]) -> str:
+    return stratified(strata(rows, operator.itemgetter("lost"))).text(signed=True)
 
 
 OPTIONS = (

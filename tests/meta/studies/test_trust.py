@@ -38,5 +38,6 @@ def test_a_run_goes_through_all_lies_and_its_tables_are_means_of_its_rows(logged
     (flipped,) = [line.split(" | ") for line in lines if line.startswith("| flipped |")]
     assert (flipped[1], flipped[3], flipped[5], flipped[6]) == ("50.0", "50.0", "100.0", "1.00")
     assert flipped[7] == "1 of 2 |"
+    assert any(line.endswith(" | - | - | - | - | 1 of 1 |") for line in study.summary([other]))
     usual = pytest.approx(50 * row["noise"]["inf"] + 25, abs=0.06)
     assert float(lines[lines.index("|---|---|---|---|---|") + 1].split(" | ")[1]) == usual
