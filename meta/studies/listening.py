@@ -69,16 +69,23 @@ def run_job(network, dataset, args) -> dict:
                 blocks = [*stream(rng, halves[1], 0.05), samples(dataset, word), pause(rng, 1.0, 1.0)]
                 each.append((heard(blocks), sum(map(len, blocks[:-1])), dataset.labels[word]))
             for way_to, threshold in zip(WAYS, (least, strict), strict=True):
-                hits = late = 0
-                for row, end, label in each:
-                    right = [place for k, place in named(row, threshold, ear.rest) if k == label]
-                    in_time = bool(right) and right[0] <= end + LATEST * 16_000
-                    hits, late = hits + in_time, late + (bool(right) and not in_time)
+                waits = [wait(*word, threshold, ear.rest) for word in each]
                 mistakes = sum(1 for _ in named(others, threshold, ear.rest))
-                values = hits / len(words), late / len(words), 60 * mistakes / minutes
+                values = *in_time(np.array(waits)), 60 * mistakes / minutes
                 for rate, value in zip(RATES, values, strict=True):
                     found[f"{rate} {way_to}"].append(round(float(value), 4))
     return found
+
+
+def wait(row, end: int, label: int, threshold: float, rest: int) -> float:
+    """Seconds from the `end` of a word, in samples, until it is named rightly; infinite if it never is."""
+    places = (place for k, place in named(row, threshold, rest) if k == label)
+    return (next(places, np.inf) - end) / 16_000
+
+
+def in_time(waits: np.ndarray) -> tuple[float, float]:
+    """Fractions of hits and of late ones."""
+    return (waits <= LATEST).mean(), ((waits > LATEST) & (waits < np.inf)).mean()
 
 
 def logits_of(embedder: Embedder, head, item: np.ndarray) -> np.ndarray:
