@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 
 from tinytrain.base.schema import number, of
-from tinytrain.episode.logmel import LogMel, centres
+from tinytrain.episode.logmel import LogMel, below_top, centres, codes_of
 from tinytrain.network.input_spec import InputSpec
 
 SOFT = 1e-4  # power below which nothing is heard
@@ -42,21 +42,19 @@ class Hearing:
         """A random change of `clip`, uint8 (rows, bins), as uint8 (rows, bins, 1)."""
         settings = LogMel.of(dict(spec.parameters))
         rows, bins = clip.shape
-        steps = (settings.high - settings.low) / 255
-        decibels = settings.low + steps * np.arange(256)
-        power = np.float32(10 ** (decibels / 10))
+        power = _power(np.linspace(settings.low, settings.high, 256))
         heard = np.flatnonzero((clip > clip.min(axis=0)).any(axis=1))
         first, last = (heard[0], heard[-1] + 1) if len(heard) else (0, rows)
         x = power[self._warped(clip[first:last], rng, settings, rows)]
         if rng.random() < self.room:
             x = _echo(len(x), float(rng.uniform(6, 60))) @ x
-        x = x * _decibels(rng.normal(0, self.colour / 2, 4) @ _curves(bins) + rng.normal(0, self.gain))
+        x = x * _power(rng.normal(0, self.colour / 2, 4) @ _curves(bins) + rng.normal(0, self.gain))
         level = x.max(axis=1).mean()
         if rng.random() < self.behind:
             other = power[another()]
             x = x + other[: len(x)] * (level * 10 ** rng.uniform(-3, 0) / (other.max(axis=1).mean() + SOFT))
         if rng.random() < self.noise:
-            shape = _decibels(rng.normal(0, 5, 4) @ _curves(bins))
+            shape = _power(rng.normal(0, 5, 4) @ _curves(bins))
             shape = shape * np.float32(level * 10 ** rng.uniform(-5, -0.7) / shape.max())
             x = x + rng.standard_exponential(x.shape, np.float32) * shape
         if rng.random() < self.narrow:
@@ -66,15 +64,14 @@ class Hearing:
             if rng.random() < self.hidden:
                 width = int(rng.integers(1, 2 + x.shape[axis] // 6))
                 at = int(rng.integers(0, x.shape[axis] - width + 1))
-                np.moveaxis(x, axis, 0)[at : at + width] = x.min(axis=axis, keepdims=False)
+                np.moveaxis(x, axis, 0)[at : at + width] = x.min(axis=axis)
         # Around a shorter clip comes what is softest in it, as where a clip is read.
         values = np.empty((rows, bins), np.float32)
         start = int(rng.integers(0, rows - len(x) + 1)) if rng.random() < 0.5 else (rows - len(x)) // 2
         values[:] = x.min(axis=0)
         values[start : start + len(x)] = x
         values = 10 * np.log10(np.maximum(values, settings.min_power))
-        values = np.maximum(values, values.max() - settings.top_db)
-        return np.clip(np.rint((values - settings.low) / steps), 0, 255).astype(np.uint8)[..., None]
+        return codes_of(below_top(values, settings), settings)[..., None]
 
     def _warped(self, clip: np.ndarray, rng, settings: LogMel, most: int) -> np.ndarray:
         """`clip` (n, bins) in another tempo, its frequencies moved together; codes, at most `most` rows."""
@@ -94,7 +91,7 @@ def _between(x: np.ndarray, places: np.ndarray) -> np.ndarray:
     return np.rint(x[low] * (1 - share) + x[high] * share).astype(np.uint8)
 
 
-def _decibels(x: np.ndarray) -> np.ndarray:
+def _power(x: np.ndarray) -> np.ndarray:
     return np.float32(10 ** (x / 10))
 
 
