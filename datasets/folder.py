@@ -60,11 +60,10 @@ def folder_dataset(
     classes, skipped = class_folders(root)
     class_names = tuple(map(class_name, classes))
     if background is not None:
-        if BACKGROUND in class_names or not os.path.isdir(background):
-            text = f"{str(root)!r} has a folder {BACKGROUND} itself" if BACKGROUND in class_names else None
-            raise InputError(
-                "folder-layout", f"{text or f'{background!r} is no folder'}; give one background"
-            )
+        own, path = BACKGROUND in class_names, os.fspath(background)
+        if own or not os.path.isdir(path):
+            fact = f"{str(root)!r} has a folder {BACKGROUND} itself" if own else f"{path!r} is no folder"
+            raise InputError("folder-layout", f"{fact}; give one background")
         classes, class_names = [*classes, Path(background)], (*class_names, BACKGROUND)
     found = [_listed(class_folder) for class_folder in classes]
     kind = kind_of_files(str(root), (p for files, _ in found for p in files if not p.is_dir()))

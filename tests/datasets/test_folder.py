@@ -29,6 +29,17 @@ def test_classes_are_the_folders_in_the_order_of_their_names(tmp_path):
     assert made.provenance.skipped == ()
 
 
+def test_one_folder_beside_the_classes_is_the_background(tmp_path):
+    root, room = fill(tmp_path / "classes", a=2, b=2), fill(tmp_path, room=3) / "room"
+    made = folder_dataset(root, background=room)
+    assert made.class_names == ("a", "b", "background") and np.bincount(made.labels).tolist() == [2, 2, 3]
+    with pytest.raises(InputError, match=f"^folder-layout: '{root}/none' is no folder; give one"):
+        folder_dataset(root, background=root / "none")
+    fill(root, background=1)
+    with pytest.raises(InputError, match=r"^folder-layout: .*has a folder background itself; give one"):
+        folder_dataset(root, background=room)
+
+
 def test_all_four_formats_are_read(tmp_path):
     made = folder_dataset(fill(tmp_path, a=4, b=1))
     for i in range(4):
