@@ -7,9 +7,9 @@
 A head is fitted to the support of an episode, on embeddings of the network as it is. Every query of another
 class that it surely takes for the class --watched stands before the camera: 24 frames of it, each a little
 darker, turned and noisy. A frame that is taken for the watched class again is corrected, as `watch` does it.
-"Corrections" are those until the last frame, "late" are alarms after the second one. "Recall" are queries of
-the watched class that are taken for it, by the head before and after. Each alarm is put before a head of its
-own.
+"Corrections" are those until the last frame; if there are more than two, an alarm is there "still after two".
+"Recall" are queries of the watched class that are taken for it, by the head before and after. Each alarm is
+put before a head of its own.
 """
 
 import sys
@@ -21,7 +21,7 @@ from tinytrain.base.errors import UsageError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets.corruptions import darkened, noisy, rotated
 from tinytrain.drift.refit import fitted
-from tinytrain.episode.episode import Images
+from tinytrain.episode.sources import images_of
 from tinytrain.heads.head import IDENTIFIED
 from tinytrain.heads.registry import find_head
 from tinytrain.kernels.blas import one_thread
@@ -43,7 +43,7 @@ FEW = 2  # corrections that a person makes gladly
 
 
 def run_job(network, dataset, args, episode: int) -> dict:
-    """Recall before, and for each wrong alarm recall after it, its corrections and late alarms."""
+    """Recall before, and for each wrong alarm recall after it, and its corrections."""
     drawn = decoded_episode(network, dataset, args, episode)
     if args.watched not in drawn.class_names:
         known = ", ".join(drawn.class_names)
@@ -55,22 +55,18 @@ def run_job(network, dataset, args, episode: int) -> dict:
         head = fitted(find_head("lda"), kernels, support, drawn.support.labels)
         alarms = np.flatnonzero(raised(head, queries, watched) & (labels != watched))
         own = queries[labels == watched]
-        found = {"recall": raised(head, own, watched).mean(), "after": [], "corrections": [], "late": []}
+        found = {"recall": raised(head, own, watched).mean(), "after": [], "corrections": []}
         for i in alarms:
             image = drawn.query.read(int(i), size)
-            shown = Images(
-                np.zeros(FRAMES, np.int32), tuple(map(str, range(FRAMES))),
-                lambda k, size, x=image, i=int(i): seen_again(x, rng_for(args.seed, "frame", episode, i, k)),
-            )  # fmt: skip
-            learnt, corrections, late = head.extended(args.way), 0, 0
+            draws = (rng_for(args.seed, "frame", episode, int(i), k) for k in range(FRAMES))
+            shown = images_of([seen_again(image, rng) for rng in draws])
+            learnt, corrections = head.extended(args.way), 0
             for embedding in embed(network, shown, device):
                 if raised(learnt, embedding[None], watched)[0]:
-                    late += corrections >= FEW
                     corrections += 1
                     learnt.update(kernels, embedding[None], labels[i : i + 1])
             found["after"].append(raised(learnt, own, watched).mean())
             found["corrections"].append(corrections)
-            found["late"].append(int(late))
     return found
 
 
@@ -87,15 +83,15 @@ def raised(head, embeddings: np.ndarray, watched: int) -> np.ndarray:
 
 
 def summary(rows: list[dict]) -> list[str]:
-    """A line for each pack: recall before and after in per cent, corrections of an alarm, late ones."""
+    """A line for each pack: recall before in per cent and what is lost, corrections of an alarm."""
     lines = []
     for pack, mine in by_pack(rows)[:-1]:
-        every = {name: [x for row in mine for x in row[name]] for name in ("after", "corrections", "late")}
+        corrections = np.array([x for row in mine for x in row["corrections"]])
         lost = [100 * (x - row["recall"]) for row in mine for x in row["after"]]
         cells = [mean_interval([100 * row["recall"] for row in mine]).text()]
         if lost:
-            cells += [mean_interval(lost).text(signed=True), f"{np.mean(every['corrections']):.2f}"]
-            cells += [f"{np.mean(np.array(every['late']) > 0):.0%}"]
+            cells += [mean_interval(lost).text(signed=True), f"{corrections.mean():.2f}"]
+            cells.append(f"{(corrections > FEW).mean():.0%}")
         lines.append((pack, str(len(lost)), *cells, *["-"] * (4 - len(cells))))
     return table(("images", "wrong alarms", "recall", "lost", "corrections", "still after two"), lines)
 
