@@ -49,6 +49,13 @@ def test_a_job_is_a_line_with_every_method_and_sums_are_those_of_all_images(spli
     assert f"| {split} |" in capsys.readouterr().out
 
 
+def test_differences_have_an_interval_also_if_there_is_one_task_of_each_pack():
+    values = (("a", 0.5, 0.6), ("b", 0.5, 0.8))
+    rows = [{"pack": p, "split": "classes", "accuracy": {"sums": x, "joint head": y}} for p, x, y in values]
+    assert "| sums - joint head | -20.0 ±127.1 |" in study.summary(rows)
+    assert "| sums - joint head | -20.0 ±0.0 |" in study.summary([*rows, *rows])
+
+
 def test_no_target_of_the_benchmarks_decides():
     targets = {"gtsrb", "omniglot", "flowers12", "dtd10", "pacs_sketch"}
     assert not targets & {*study.GENERATED.split(","), study.PLANNED_ON}
