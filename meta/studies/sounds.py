@@ -58,20 +58,20 @@ def run_job(network, dataset, args) -> dict:
                 head = fitted(find_head(name), kernels, every[support], labels)
                 right = head.logits(every[queries]).argmax(axis=1) == truth
                 found[name].append(round(float(right.mean()), 4))
+            rng = rng_for(args.seed, "others", episode)
+            if among:
+                learnt, left = (rng.permutation(side) for side in rest)
+            else:
+                learnt = rng.permutation(len(strange))
+                left = learnt[max(background, default=0) :]
+            judged = every[queries], strange[left]
             for count in background:
-                rng = rng_for(args.seed, "others", episode)
-                if among:
-                    learnt, left = (rng.permutation(side) for side in rest)
-                else:
-                    order = rng.permutation(len(others))
-                    learnt, left = order, order[max(background) :]
-                learnt, left = strange[learnt[:count]], strange[left]
                 more = np.concatenate([labels, np.full(count, args.way, np.int32)])
                 beside = args.way if count and not args.as_class else None
-                x = np.concatenate([every[support], learnt])
+                x = np.concatenate([every[support], strange[learnt[:count]]])
                 head = fitted(find_head("lda"), kernels, x, more, beside)
-                sure, taken = named(head, every[queries], args.way), named(head, left, args.way)
-                (own, best), (strangers, _) = (margins(head, x, args.way) for x in (every[queries], left))
+                sure, taken = (named(head, x, args.way) for x in judged)
+                (own, best), (strangers, _) = (margins(head, x, args.way) for x in judged)
                 far = (best == truth) & (own > np.quantile(strangers, 0.95))
                 for name, right in zip(RATES, (sure == truth, taken >= 0, far), strict=True):
                     rates[f"{name} {count}"].append(round(float(right.mean()), 4))
