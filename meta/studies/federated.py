@@ -273,9 +273,7 @@ OPTIONS = (
     number("--clients", 5),
     number("--rounds", 4, "of layers (default: %(default)s)"),
     number("--steps", 10, "of training in a round (default: %(default)s)"),
-    number("--way", 10, least=2),
-    number("--shots", 20, "per class (default: %(default)s)"),
-    *task_options()[2:],
+    *task_options(way=10, shots=20),
     episodes_option(3),
 )
 SETTINGS = ("budget", *TASK, "clients", "rounds", "steps")

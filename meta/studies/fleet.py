@@ -26,7 +26,15 @@ from tinytrain.delta.merge import merge
 from tinytrain.drift.refit import fitted
 from tinytrain.federate.task import encode_head
 from tinytrain.heads.registry import HEADS
-from tinytrain.meta.studies.study import decoded_episode, number, option, parser_of, percent, table
+from tinytrain.meta.studies.study import (
+    decoded_episode,
+    number,
+    option,
+    parser_of,
+    percent,
+    table,
+    task_options,
+)
 from tinytrain.pipeline.networks import embed
 from tinytrain.runtime.device import Device
 
@@ -80,14 +88,12 @@ def simulated(asked, shards: Shards, clients: int, processes: int):
     return found[0]
 
 
-def parser():
-    return parser_of(
-        "fleet", __doc__, number("--clients", 1000, "(default: %(default)s)"),
-        number("--processes", 2, "of Ray (default: %(default)s)"),
-        option("--backbone", "tinytrain-small"), option("--pack", "leaves"), option("--data"),
-        number("--way", 40, least=2), number("--queries", 5, "per class (default: %(default)s)"),
-        number("--seed", 7, least=0),
-    )  # fmt: skip
+OPTIONS = (
+    number("--clients", 1000, "(default: %(default)s)"),
+    number("--processes", 2, "of Ray (default: %(default)s)"),
+    *(option("--backbone", "tinytrain-small"), option("--pack", "leaves"), option("--data")),
+    *(o for o in task_options(queries=5, way=40) if o[0] != "--shots"),
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -95,7 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run(arguments: list[str]) -> None:
-    args = parser().parse(arguments)
+    args = parser_of("fleet", __doc__, *OPTIONS).parse(arguments)
     args.shots = -(-2 * args.clients // args.way)
     network = load_backbone(args.backbone)
     os.environ["FLWR_TELEMETRY_ENABLED"] = "0"  # read when Flower is imported

@@ -81,10 +81,10 @@ ADAPTS = (option("--policy", "tinytrain"), option("--budget", "1MB"))
 TASK = ("way", "shots", "queries", "seed")  # what all rows of a run have in common
 
 
-def task_options(queries: int = 10, seed: int = 7) -> tuple[Option, ...]:
+def task_options(queries: int = 10, seed: int = 7, way: int = 5, shots: int = 5) -> tuple[Option, ...]:
     return (
-        number("--way", 5, least=2),
-        number("--shots", 5, "per class (default: %(default)s)"),
+        number("--way", way, least=2),
+        number("--shots", shots, "per class (default: %(default)s)"),
         number("--queries", queries, "per class (default: %(default)s)"),
         number("--seed", seed, least=0),
     )

@@ -157,9 +157,7 @@ def _points(rows: list[dict]) -> str:
 
 
 OPTIONS = (
-    *(o for o in task_options(seed=4) if o[0] not in ("--way", "--shots")),
-    number("--way", 6, least=2),
-    number("--shots", 50, "per class, of all devices (default: %(default)s)"),
+    *task_options(seed=4, way=6, shots=50),
     number("--clients", 5, least=3),
     episodes_option(4),
 )
