@@ -45,7 +45,7 @@ class Whole:
     """The engine with nothing frozen and nothing cached, `micro` images per call on `workers` workers."""
 
     def __init__(self, network: Network, episode: Episode, micro: int, workers: int):
-        resources = Resources(0, micro, workers, COUNT, COUNT)
+        resources = Resources(0, micro, COUNT, COUNT, workers)
         recipe, task = everything(network), TaskShape(COUNT, WAY)
         bank = SegmentBank(network, recipe, WIDE_TILES[0])  # no limit of bytes here, as for PyTorch
         self.program = compile_training(network, recipe, resources, task, bank)
@@ -72,14 +72,10 @@ class Whole:
 
     def backward(self, items, rows) -> np.ndarray:
         """Gradients for `items`; row `rows[k]` of `trainer.grad` belongs to item k."""
-        gradients = self.trainer.gradients
-        for gradient in gradients:
-            gradient.fill(0)
+        self.trainer.gradients.fill(0)
         taken = self.trainer.take(self.trainer.grad, lambda: rows)
         self.trainer.over_images((taken, self.trainer.segment("backward")), items, "backward")
-        for gradient in gradients[1:]:
-            self.trainer.kernels.accumulate(gradients[0], gradient)
-        return gradients[0]
+        return self.trainer.gradients
 
 
 def schedule_of(plan, labels: np.ndarray) -> list[tuple[list[int], list[int]]]:

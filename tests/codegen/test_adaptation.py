@@ -40,7 +40,7 @@ pytestmark = pytest.mark.skipif(not COMPILERS, reason="no C compiler is here: in
 def without_cache(plan, network):
     """The same without cached features: every step has views of its own."""
     r = plan.resources
-    plan = replace(plan, resources=Resources(0, 1, 1, r.step_support, r.step_queries))
+    plan = replace(plan, resources=Resources(0, 1, r.step_support, r.step_queries))
     return for_one_core(plan, network)
 
 

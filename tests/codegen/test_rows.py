@@ -116,7 +116,7 @@ def prepared(folder, precision: str, cached: bool, rotated: bool = False):
     plan = plan_of(network, 2, 2, "cosine", 60_000, 0.24 if cached else 0.9, precision=precision, steps=2)
     if not cached:
         r = plan.resources
-        plan = replace(plan, resources=Resources(0, 1, 1, r.step_support, r.step_queries))
+        plan = replace(plan, resources=Resources(0, 1, r.step_support, r.step_queries))
         plan = emitted.in_two_passes(plan, network)
     emit(folder, network, plan, seed=3)
     images = emitted.classes_of(network, 2, 2, 5), emitted.classes_of(network, 2, 2, 2)

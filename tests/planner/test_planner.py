@@ -12,7 +12,7 @@ from tinytrain.base.errors import BudgetError
 from tinytrain.pipeline.toy import toy_network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import backward_macs_per_query, full_backward_macs, image_macs
-from tinytrain.plan.recipe import Recipe, Resources, StepOptions, Update
+from tinytrain.plan.recipe import MOST_WORKERS, Recipe, Resources, StepOptions, Update
 from tinytrain.plan.scores import Scores
 from tinytrain.planner.candidates import WIDE_TILES, Programs, candidates, smallest, step_sizes
 from tinytrain.planner.planner import Planner
@@ -60,7 +60,7 @@ def test_wide_row_tiles_take_fewer_calls_and_the_same_macs(kind):
 
 def test_there_is_no_program_a_byte_below_what_it_takes(monkeypatch):
     network, task = toy_network(), TaskShape(4, 2)
-    resources, wanted = Resources(0, 1, 1, 4, 4), recipe(everything(network))
+    resources, wanted = Resources(0, 1, 4, 4), recipe(everything(network))
     free = compile_training(network, wanted, resources, task)
     inside = compile_training(network, wanted, resources, task, limit=free.nbytes)
     assert inside.table() == free.table()
@@ -72,7 +72,7 @@ def test_there_is_no_program_a_byte_below_what_it_takes(monkeypatch):
 
 
 def test_a_size_that_is_known_is_held_against_every_limit_to_the_byte():
-    network, resources = toy_network(), Resources(0, 1, 1, 4, 4)
+    network, resources = toy_network(), Resources(0, 1, 4, 4)
     wanted, programs = recipe(everything(network)), Programs(network, TaskShape(4, 2))
     size = programs.nbytes(wanted, resources)
     for known in (programs, Programs(network, TaskShape(4, 2))):
@@ -81,7 +81,7 @@ def test_a_size_that_is_known_is_held_against_every_limit_to_the_byte():
 
 
 def test_only_bytes_that_are_left_are_spent_on_transposed_gradients():
-    network, resources = toy(WIDE, size=16), Resources(0, 1, 1, 4, 4)
+    network, resources = toy(WIDE, size=16), Resources(0, 1, 4, 4)
     wanted, task = recipe(everything(network)), TaskShape(4, 2)
     programs = Programs(network, task)
     usual = programs.training(wanted, resources)
@@ -169,7 +169,7 @@ def test_a_larger_budget_never_takes_anything_away(name):
         Planner(NETWORK, TASKS[0], same, Budget(m)).plan(None).resources
         for m in range(need, 9 * need, need // 7)
     ]
-    kept = [(r.sets > 1, r.sets * (r.sets < 2), r.accumulators, r.sets) for r in found]
+    kept = [(r.sets > 1, r.sets * (r.sets < 2), r.workers, r.sets) for r in found]
     assert kept == sorted(kept) and found[0].sets < found[-1].sets == 1 + fixed.views
 
 
@@ -179,7 +179,8 @@ def test_a_plan_with_room_for_everything_keeps_all_defaults():
         plan("tinytrain", 10**7),
         policy.recipe(NETWORK, scores_of(policy), Budget(10**7, 0.5), TASKS[0], 1),
     )
-    assert found.recipe == recipe and found.resources == next(candidates(recipe, TASKS[0]))
+    resources = replace(next(candidates(recipe, TASKS[0])), workers=MOST_WORKERS)
+    assert found.recipe == recipe and found.resources == resources
 
 
 @EVERY
@@ -198,7 +199,7 @@ def test_the_budget_said_to_keep_the_selection_or_everything_keeps_it(name, task
 
     def kept(memory):
         found = Planner(NETWORK, task, policy, Budget(memory, 0.5)).plan(scores)
-        mine, its = ((r.sets, r.step_support, r.accumulators) for r in (found.resources, most))
+        mine, its = ((r.sets, r.step_support, r.workers) for r in (found.resources, most))
         return found.recipe == asked and (kind == "sensible" or mine == its)
 
     assert kept(memory)
@@ -216,12 +217,23 @@ def test_what_a_refusal_says_of_other_budgets_does_not_depend_on_the_refused_one
     assert len(set(refusals)) == 1
 
 
-def test_a_lane_that_only_embeds_holds_nothing_while_gradients_are_computed():
-    resources, recipe = Resources(4, 1, 1, 12, 12, workers=2), plan("tinytrain", 10**7).recipe
+def test_a_further_worker_costs_what_it_works_in_and_no_gradients():
+    resources, recipe = Resources(4, 1, 12, 12, workers=3), plan("tinytrain", 10**7).recipe
     table = compile_training(NETWORK, recipe, resources, TASKS[0]).table()
-    held = [row for row in table if "worker 1" in row["name"]]
-    assert {row["name"].split()[0] for row in held} == {"workspace", "features", "augmented"}
-    assert not [row["name"] for row in held if row["first"] <= BACKWARD <= row["last"]]
+    held = [row for row in table if "worker 2" in row["name"] and row["first"] <= BACKWARD <= row["last"]]
+    assert {row["name"].split()[0] for row in held} == {"workspace", "features", "embedding"}
+    assert sum(row["name"] == "gradients" for row in table) == 1
+
+
+def test_memory_that_is_left_brings_workers_one_by_one():
+    recipe, programs = plan("tinytrain", 10**7).recipe, Programs(NETWORK, TASKS[0])
+    same, tile = Policy("same", lambda *a: recipe, "", shrinks=False, macs_limited=False), WIDE_TILES[0]
+    resources = next(candidates(recipe, TASKS[0]))
+    for workers in range(3, MOST_WORKERS + 1):
+        need = programs.nbytes(recipe, replace(resources, workers=workers), tile)
+        for memory, expected in ((need, workers), (need - 1, workers - 1)):
+            found = Planner(NETWORK, TASKS[0], same, Budget(memory)).plan(None)
+            assert (found.resources.workers, found.row_tile) == (expected, tile)
 
 
 def test_views_go_before_channels_and_channels_before_the_optimizer():
@@ -277,7 +289,7 @@ def test_the_mac_budget_is_kept_by_the_steps_of_a_plan_too_small_for_the_share_o
     budget = Budget(10**7, share)
     planner = Planner(NETWORK, TaskShape(60, 2), policy, budget)
     assert planner.plan(None).resources.step_queries == 50
-    monkeypatch.setattr("tinytrain.planner.planner.candidates", lambda *a: [Resources(0, 1, 1, 2, 2)])
+    monkeypatch.setattr("tinytrain.planner.planner.candidates", lambda *a: [Resources(0, 1, 2, 2)])
     with pytest.raises(BudgetError, match="budget-too-small"):
         planner.plan(None)
 

@@ -107,7 +107,7 @@ def test_an_eighth_of_the_inputs_costs_an_eighth_of_parameters_and_weight_macs()
     above = sum(layer.macs for layer in network.layers[7:])
     assert 8 * (image_macs(network, (eighth,)) - above) == image_macs(network, (whole,)) - above
     some, every = (
-        compile_training(network, recipe((u,)), Resources(2, 2, 1, 9, 9), TaskShape(9, 3)).table()
+        compile_training(network, recipe((u,)), Resources(2, 2, 9, 9), TaskShape(9, 3)).table()
         for u in (eighth, whole)
     )
     sizes = [sum(r["bytes"] for r in rows if r["first"] <= BACKWARD <= r["last"]) for rows in (some, every)]

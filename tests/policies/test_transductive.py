@@ -145,7 +145,7 @@ def test_without_queries_it_is_full_fine_tuning():
 def test_unlabelled_images_count_as_backward_macs():
     network = toy("blocks")
     plan = recipe(everything(network), step="both", options=StepOptions(entropy=1.0))
-    task, r = TaskShape(9, 3, 30), Resources(0, 1, 1, 9, 9)
+    task, r = TaskShape(9, 3, 30), Resources(0, 1, 9, 9)
     assert n_unlabelled(plan, r, task) == 9
     assert n_unlabelled(replace(plan, options=StepOptions()), r, task) == 0
     assert backward_macs_per_query(network, plan, 9, unlabelled=9) == 3 * image_macs(network, plan.updates)

@@ -22,7 +22,7 @@ from tinytrain.program.segments import SegmentBank
 from tinytrain.runtime.embedder import Embedder
 
 NETWORK = toynets.toy("blocks")
-TASK, RESOURCES = TaskShape(9, 3, 4), Resources(0, 1, 1, 9, 9)
+TASK, RESOURCES = TaskShape(9, 3, 4), Resources(0, 1, 9, 9)
 ALL, NONE = (toynets.recipe(updates) for updates in (toynets.everything(NETWORK), ()))
 
 

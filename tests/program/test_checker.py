@@ -19,7 +19,7 @@ from tinytrain.program.stages import Of, Repeat, Run
 
 TASK = TaskShape(9, 3, 4)
 NETWORK = toynets.toy("blocks")
-RESOURCES = (Resources(0, 1, 1, 9, 9), Resources(4, 2, 2, 9, 9), Resources(1, 2, 1, 5, 5))
+RESOURCES = (Resources(0, 1, 9, 9), Resources(4, 2, 9, 9, workers=2), Resources(1, 2, 5, 5))
 
 
 def program(key=1, resources=RESOURCES[1], **changes):
@@ -123,7 +123,7 @@ def test_a_workspace_too_small_for_its_segment_is_refused():
 
 @each("name", ["cache", "start", "loss", "gradients"])
 def test_a_program_without_one_of_its_stages_is_refused(name):
-    made = program(resources=Resources(4, 2, 2, 9, 9))
+    made = program(resources=Resources(4, 2, 9, 9, workers=2))
     stages = tuple(stage for stage in made.stages if stage.name != name)
     with pytest.raises(ProgramError, match="before it is written"):
         check_program(replace(made, stages=stages))

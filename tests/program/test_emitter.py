@@ -1,5 +1,7 @@
 """What is emitted: passes that equal the float64 oracle, row tiles, and nothing for what is frozen."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from cases import each
@@ -30,6 +32,8 @@ from tinytrain.plan.costs import image_macs
 from tinytrain.plan.recipe import Update
 from tinytrain.program.autodiff.emitter import Emitter
 from tinytrain.program.calls import Bias, View, Weight
+from tinytrain.program.segment_checker import views_of
+from tinytrain.program.segments import MOST_TURNS, turns
 from tinytrain.program.trained_arrays import slots
 from tinytrain.runtime import bind as binding
 
@@ -43,6 +47,24 @@ CANARY = 0xA5
 def test_fused_blocks_equal_the_whole_and_the_oracle(monkeypatch, name, tile_bytes):
     limit_row_tiles(monkeypatch, tile_bytes)
     assert_forward_equals_oracle(toy(name))
+
+
+@each("name", [*ROWS, WIDE])
+@each("n", [1, 3])
+def test_what_adds_to_a_number_is_in_one_turn_and_turns_are_few(name, n):
+    network = toy(name)
+    segment, *_, gradients = backward_segment(network, everything(network), n=n)
+    found, of = turns(segment, {gradients}), {}
+    assert 1 < len(found) <= MOST_TURNS and sorted(found, key=lambda turn: turn.start) == found
+    assert all(one.stop <= other.start for one, other in pairwise(found))
+    for k, call in enumerate(segment.calls):
+        at = [t for t, turn in enumerate(found) if k in turn]
+        for argument, view in views_of(call):
+            if view.buffer is gradients and argument.is_written:
+                for number in range(view.start, view.start + view.size):
+                    of.setdefault(number, set()).add(*at)
+    assert len(of) == gradients.shape[0] and all(len(some) == 1 for some in of.values())
+    assert turns(segment, set()) == []
 
 
 @CHAINS

@@ -14,7 +14,7 @@ def made():
     """A program with a prefix, whose first call unfolds an image."""
     updates = toynets.everything(NETWORK)[6:]
     recipe = toynets.recipe(updates, head="lda", optimizer="adam")
-    return compile_training(NETWORK, recipe, Resources(4, 2, 2, 9, 9), TaskShape(9, 3, 4))
+    return compile_training(NETWORK, recipe, Resources(4, 2, 9, 9, workers=2), TaskShape(9, 3, 4))
 
 
 def test_every_buffer_has_its_offset_its_bytes_and_its_ticks():

@@ -38,7 +38,7 @@ def training(network: Network, precision: str, cut: int | None = None):
     """The smallest program of a training whose frozen part ends at layer `cut`, by default the last block."""
     updates = () if cut is None else (Update(cut, bias=True),)
     recipe = Recipe("test", updates, ((0.0, 0.0),) * len(updates), steps=len(updates), head="cosine")
-    resources = Resources(sets=0, micro=1, accumulators=1, step_support=1, step_queries=1)
+    resources = Resources(sets=0, micro=1, step_support=1, step_queries=1)
     return compile_training(network, recipe.in_precision(precision), resources, TaskShape(1, 2))
 
 

@@ -25,10 +25,11 @@ from tinytrain.runtime.stage_runner import Source
 NETWORKS = each("name", list(ROWS))
 
 
-def scores(network, inspected, view=1, backend="auto"):
-    program = compile_fisher(network, inspected, TaskShape(len(LABELS), 3))
+def scores(network, inspected, view=1, backend="auto", memory=0, threads=1):
+    program = compile_fisher(network, inspected, TaskShape(len(LABELS), 3), memory=memory)
     source = Source(lambda i: IMAGES[i], lambda shown, i: augmentation(view, i) if shown else None, LABELS)
-    return measure_fisher(program, Arena(program.nbytes), WorkingCopy(network), kernels.load(backend), source)
+    memory = Arena(program.nbytes), WorkingCopy(network)
+    return measure_fisher(program, *memory, kernels.load(backend), source, threads=threads)
 
 
 def cuts(network):
@@ -47,6 +48,18 @@ def test_fisher_information_equals_its_definition_at_every_depth(name, view):
         for i in inspected:
             assert relative(found.fisher[i], want[i]) < 1e-4
             assert found.potential(i) == pytest.approx(want[i].sum(), rel=1e-4)
+
+
+@NETWORKS
+def test_as_many_workers_as_fit_measure_the_same_bits_on_any_number_of_threads(name):
+    network, found = toy(name), []
+    inspected = cuts(network)[1]
+    sizes = [scores(network, inspected, memory=m).arena for m in (0, 10**9)]
+    for memory, threads in ((0, 1), (10**9, 1), (10**9, 3), (10**9, 8), (sum(sizes) // 2, 8)):
+        got = scores(network, inspected, memory=memory, threads=threads)
+        found.append((got.loss, got.similarity, {i: f.tobytes() for i, f in got.fisher.items()}))
+        assert sizes[0] <= got.arena <= max(sizes[0], memory)
+    assert all(other == found[0] for other in found) and sizes[1] > 3 * sizes[0]
 
 
 @NETWORKS

@@ -11,7 +11,7 @@ LABELS = np.repeat(np.arange(5), (1, 2, 3, 20, 30))
 
 
 def resources(sets, size):
-    return Resources(sets, 1, 1, size, size)
+    return Resources(sets, 1, size, size)
 
 
 def test_a_step_with_room_sees_every_image_clean_and_in_one_other_view():

@@ -1,14 +1,16 @@
 """Threads beside the caller: all work is done, errors arrive, an interrupt of the caller harms nothing."""
 
 import gc
+import random
 import sys
 import threading
+import time
 from functools import partial
 
 import pytest
 from cases import each
 
-from tinytrain.runtime.thread_pool import Workers
+from tinytrain.runtime.thread_pool import Hand, Workers
 
 
 def test_the_caller_and_every_thread_work_at_once():
@@ -49,58 +51,64 @@ def test_an_error_reaches_the_caller_once_all_are_done_and_the_threads_work_on(b
     workers.close()
 
 
-@pytest.mark.parametrize("threads", [0, 1, 3])
-def test_what_is_loaded_ahead_is_taken_once_in_order_and_never_overtaken(threads):
-    workers, held, seen = Workers(threads), [None], []
+@each("threads", [0, 1, 3])
+@each("count", [0, 1, 2, 9])
+@each("fewer", [0, 1])
+def test_turns_are_taken_in_order_and_everything_is_done_once(threads, count, fewer):
+    """Also if the last one has fewer turns than the others."""
+    workers, done, rng = Workers(threads), [], random.Random(0)
 
-    def do(k):
-        assert held[0] in (seen[-1][1], k + 1)  # the next may be there, but none behind it
-        seen[-1] = (k, seen[-1][1])
+    def do(hand, k):
+        hand.last = k == count - 1
+        for turn in range(5 - fewer * hand.last):
+            time.sleep(rng.random() / 1000)
+            hand.begin_turn()
+            done.append((turn, k))
+            hand.end_turn()
 
-    workers.run_ahead(20, partial(held.__setitem__, 0), lambda: seen.append((None, held[0])), do)
+    workers.in_turns([Hand() for _ in range(threads + 1)], count, do)
     workers.close()
-    assert seen == [(k, k) for k in range(20)]
+    for turn in range(4):
+        assert [k for t, k in done if t == turn] == list(range(count))
+    if fewer and count > 1:
+        before, last = ([n for n, (_, k) in enumerate(done) if k == count - back] for back in (2, 1))
+        assert max(before) < min(last)
 
 
-@pytest.mark.parametrize("threads", [0, 1])
-def test_the_next_load_runs_beside_the_work(threads):
-    workers, meet = Workers(threads), threading.Barrier(2)
+def test_one_is_in_a_later_turn_while_the_next_is_in_an_earlier_one():
+    workers, meet = Workers(1), threading.Barrier(2)
 
-    def run():
-        def second(k):
-            return meet.wait(100) if k == 1 else None
+    def do(hand, k):
+        for turn in range(2):
+            hand.begin_turn()
+            if turn + k == 1:
+                meet.wait(100)  # nobody gets on unless both are here
+            hand.end_turn()
 
-        workers.run_ahead(2, second, lambda: None, lambda k: second(k + 1))
-
-    if threads:
-        run()
-    else:
-        meet.abort()
-        with pytest.raises(threading.BrokenBarrierError):
-            run()
+    workers.in_turns([Hand(), Hand()], 2, do)
     workers.close()
 
 
-@each("threads", [0, 1])
-@each("bad", ["load", "do"])
-@each("at", [0, 2, 4])
-def test_an_error_in_loading_ahead_or_in_the_work_ends_both_and_reaches_the_caller(threads, bad, at):
+@each("threads", [0, 1, 3])
+@each("bad", [0, 1, 4])
+def test_an_error_in_a_turn_reaches_the_caller_and_nobody_waits_for_it(threads, bad):
     workers, done = Workers(threads), []
 
-    def work(k):
-        done.append(k)
-        if (bad, at) == ("do", k):
+    def do(hand, k):
+        hand.begin_turn()
+        if k == bad:
             raise KeyboardInterrupt
+        done.append(k)
+        hand.end_turn()
 
-    def load(k):
-        return 1 / 0 if (bad, at) == ("load", k) else None
-
-    with pytest.raises(KeyboardInterrupt if bad == "do" else ZeroDivisionError):
-        workers.run_ahead(5, load, lambda: None, work)
-    assert done == list(range(at + (bad == "do")))
+    hands = [Hand() for _ in range(threads + 1)]
+    with pytest.raises(KeyboardInterrupt):
+        workers.in_turns(hands, 5, do)
+    assert done == list(range(bad))
     done.clear()
-    workers.run_ahead(3, load if bad == "do" else (lambda k: None), lambda: None, done.append)
-    assert done == [0, 1, 2]
+    bad = None
+    workers.in_turns(hands, 5, do)
+    assert done == [0, 1, 2, 3, 4]
     workers.close()
 
 
@@ -132,6 +140,7 @@ def test_no_lock_that_python_handles_lies_between_the_threads_and_their_caller()
         lambda frame, event, argument: ran.add(frame.f_code.co_filename) if event == "call" else None
     )
     workers.run([int, int, int])
+    workers.in_turns([Hand() for _ in range(3)], 9, lambda hand, k: (hand.begin_turn(), hand.end_turn()))
     sys.setprofile(None)
     workers.close()
     assert ran and all(name.endswith(("thread_pool.py", "test_thread_pool.py")) for name in ran)
@@ -150,8 +159,6 @@ def test_where_the_system_starts_no_more_threads_the_caller_does_their_part(allo
     monkeypatch.setattr(threading.Thread, "start", refuse)
     workers, done = Workers(3), []
     workers.run([partial(done.append, k) for k in range(10)])
-    workers.run_ahead(2, done.append, lambda: None, done.append)
-    assert (
-        len(started) == allowed and sorted(done[:10]) == list(range(10)) and sorted(done[10:]) == [0, 0, 1, 1]
-    )
+    workers.in_turns([Hand() for _ in range(4)], 3, lambda hand, k: done.append(10 + k))
+    assert len(started) == allowed and sorted(done) == list(range(13))
     workers.close()

@@ -159,7 +159,7 @@ def test_in_a_step_that_sees_a_part_of_the_support_each_image_stands_for_those_i
     def gradient(through):
         made.prototypes[:] = old
         made.compute_gradients(support, support, sampled=through)
-        return made.gradients[0].astype(np.float64)
+        return made.gradients.astype(np.float64)
 
     none, labels = gradient([]), LABELS[some]
     whole = gradient(None) - none

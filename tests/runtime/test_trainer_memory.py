@@ -26,10 +26,10 @@ STEPS = 6
 TRAINING = [name for name, policy in POLICIES.items() if policy.trains]
 
 
-def run(policy, memory, episode=None):
+def run(policy, memory, episode=None, machine=ONE):
     episode, whole = episode or toy_episode(), POLICIES[policy]
     few = replace(whole, recipe=lambda *arguments: replace(whole.recipe(*arguments), steps=STEPS))
-    return tinytrain.adapt(toy_network(), episode, Budget(memory, macs=0.5), few, device=ONE, force=True)
+    return tinytrain.adapt(toy_network(), episode, Budget(memory, macs=0.5), few, device=machine, force=True)
 
 
 def outcome(report):
@@ -96,11 +96,12 @@ def test_units_that_work_at_the_same_time_share_neither_an_image_nor_what_is_bou
 
     def made(self, *arguments):
         keep(self, *arguments)
-        found.append({stage: [self.units[u] for u in us] for stage, us in self.program.units.items()})
+        found.extend(map(self.bound_of, self.program.units.values()))
 
     monkeypatch.setattr(Trainer, "__init__", made)
-    run(policy, 10**6)
-    for stage in [*found[0].values(), found[0]["backward"] + found[0]["ahead"]]:
+    run(policy, 10**6, machine=device.Device(threads=3))
+    assert max(map(len, found)) == 3
+    for stage in found:
         assert len({id(unit._rows) for unit in stage}) == len(stage)
         bound = [id(calls) for unit in stage for calls in unit.segments.values()]
         assert len(set(bound)) == len(bound)

@@ -224,23 +224,23 @@ def calls_of(backend="auto"):
     return watched(lambda name, args: calls.append((name, args)), backend), calls
 
 
-def trainer(network, recipe, images, labels, sets=0, micro=1, accumulators=1, workers=1, table=None, **more):
+def trainer(network, recipe, images, labels, sets=0, micro=1, workers=1, table=None, **more):
     """A trainer whose step sees every image once as support and once as pseudo-query.
 
-    `workers` are threads. `more` may give `augmentation(view, i)`, the `arena`, the size of a step (`step`),
-    how many images of it are looked at (`shown`), the number of query images behind the support in `images`
-    (`queries`), or how many workers the program is for (`units`).
+    `workers` are those of the program, and threads. `more` may give `augmentation(view, i)`, the `arena`, the
+    size of a step (`step`), how many images of it are looked at (`shown`), the number of query images behind
+    the support in `images` (`queries`), or fewer `threads`.
     """
     task = TaskShape(len(labels), int(labels.max()) + 1, more.get("queries", 0))
     step = more.get("step", len(labels))
-    shown, units = more.get("shown", step), more.get("units", 0)
-    resources = Resources(sets, micro, accumulators, step, shown, units)
+    resources = Resources(sets, micro, step, more.get("shown", step), workers)
     program = compile_training(network, recipe, resources, task)
     arena = more.get("arena", Arena)(program.nbytes)
     augmentation = more.get("augmentation", lambda view, i: None)
     return Trainer(
         program, arena, WorkingCopy(program.network), table or kernels.load(),
-        Source(lambda i: images[i], augmentation, labels.astype(np.int32)), workers,
+        Source(lambda i: images[i], augmentation, labels.astype(np.int32)),
+        more.get("threads", workers),
     )  # fmt: skip
 
 
@@ -257,7 +257,7 @@ def selected(array, slot):
 def gradient_of(made, layer, part):
     """The gradient of one trained array after `compute_gradients`, in the shape of its slot."""
     slot = next(s for s in made.slots if (s.layer, s.part) == (layer, part))
-    return made.gradients[0][slot.start : slot.start + slot.size].reshape(slot.shape)
+    return made.gradients[slot.start : slot.start + slot.size].reshape(slot.shape)
 
 
 def relative(a, b, least=1e-30):

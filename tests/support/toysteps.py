@@ -59,4 +59,4 @@ def assert_equals_oracle(made, want, tolerance=RELATIVE):
 
 
 def bits(made):
-    return made.gradients[0].tobytes()
+    return made.gradients.tobytes()

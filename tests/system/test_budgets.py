@@ -96,7 +96,7 @@ def test_one_lane_and_two_train_the_same_numbers_bit_for_bit(network):
             short("tinytrain", 3),
             device=Device(threads=workers),
         )
-        assert report.plan.resources.accumulators == 2
+        assert report.plan.resources.workers > 2
         results.append(
             [s.values.tobytes() for s in report.delta.slices] + [report.delta.head.weights.tobytes()]
         )

@@ -6,7 +6,6 @@ from tinytrain.base.errors import TinytrainError
 
 # Keys of printed JSON whose names version 0.2 knew differently; 0.3 prints both.
 OLD_KEYS = {
-    "accumulators": "partitions",
     "augmentation": "reach",
     "dearest_image": "dearest_picture",
     "fisher_fraction": "fisher_share",

@@ -95,7 +95,7 @@ def for_one_core(plan: Plan, network: Network, quotas: bool = True) -> Plan:
     """
     recipe = replace(plan.recipe, options=replace(plan.recipe.options, quotas=quotas))
     r = plan.resources
-    resources = Resources(r.sets, 1, 1, r.step_support, r.step_queries, small_head=r.small_head)
+    resources = Resources(r.sets, 1, r.step_support, r.step_queries, small_head=r.small_head)
     arena = training_bytes(SegmentBank(network, recipe), resources, plan.task)
     cost = Cost(arena, *macs_of(network, recipe, resources, plan.task))
     budget = replace(plan.budget, memory=max(plan.budget.memory, arena))

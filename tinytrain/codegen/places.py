@@ -14,7 +14,7 @@ OF_UNIT = {
     Role.IMAGE: "u->image",
     Role.FEATURES: "u->features",
     Role.EMBEDDING_GRADIENTS: "u->gradient",
-    Role.GRADIENTS: "u->gradients",
+    Role.LABEL: "u->label",
 }
 C_TYPES = {"float32": "float", "int8": "int8_t"}  # of what segments leave
 CASTS = {"float32": "F", "uint8": "U8", "int32": "I32", "uint16": "U16", "int8": "I8", "int16": "I16"}

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinytrain.codegen.kernel_calls import Line, c_call
 from tinytrain.codegen.placed import Placed
@@ -84,7 +84,7 @@ class Writer:
             for field, buffer in (
                 ("work", unit.workspace), ("features", unit.features), ("image", unit.augmented),
                 ("rows", unit.workspace if unit.workspace.name in shown.workspaces else None),
-                ("gradient", unit.gradient), ("gradients", unit.gradients),
+                ("gradient", unit.gradient), ("label", unit.label),
             ):  # fmt: skip
                 there = buffer is not None and buffer.name in self.program.buffers
                 at = self.places.whole(buffer) if there else "NULL"
@@ -227,6 +227,9 @@ class Writer:
         yield f"{kernel}({codes} + {at} * {size}, {ranges}{frozen}, {size});"
 
     def call(self, node: Call, around: Repeat | None) -> Iterator[str]:
+        if Of.LABEL in node.args:
+            label = around.units[0].label.whole
+            node = replace(node, args=tuple(label if arg is Of.LABEL else arg for arg in node.args))
         kernel, first = node.kernel, node.args[0]
         if kernel in WITHOUT or (kernel in OVER_FLASH and isinstance(first, Weight | Bias | LayerArray)):
             return  # trained parameters lie over the weights: nothing is written there

@@ -23,7 +23,7 @@ from tinytrain.plan.recipe import (
     check_recipe,
 )
 
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 10**7
 SLACK = 1 + 1e-9  # of a comparison of MACs
 
@@ -73,12 +73,7 @@ class Plan:
             raise InputError(
                 "file-damaged", f"{source} is no plan of version {VERSION}; make one with {MAKE}"
             )
-        plan = parsed(_CHECK, {k: v for k, v in facts.items() if k != "version"}, source, "file-damaged")
-        given = facts["resources"]
-        if given["workers"] < given["accumulators"]:
-            what = f"{given['workers']} workers for {given['accumulators']} gradient accumulators"
-            raise InputError("file-damaged", f"{source} has {what}; give as many, or make one with {MAKE}")
-        return plan
+        return parsed(_CHECK, {k: v for k, v in facts.items() if k != "version"}, source, "file-damaged")
 
     def check(self, network: Network, task: TaskShape, budget: Budget) -> None:
         """Raise unless `network` can be adapted to a task of these sizes by this plan inside `budget`.
@@ -241,7 +236,7 @@ _CHECK = table(
             Resources,
             {
                 "sets": count(0, 1000),
-                **dict.fromkeys(("accumulators", "workers"), count(1, 1000)),
+                "workers": count(1, 1000),
                 **dict.fromkeys(("micro", "step_support", "step_queries"), count(1)),
                 "small_head": flag,
             },

@@ -215,29 +215,26 @@ def most(fisher: np.ndarray, count: int) -> tuple[int, ...]:
     return tuple(sorted(np.argsort(-fisher, kind="stable")[:count].tolist()))
 
 
+MOST_WORKERS = 8  # where there is memory for them
+
+
 @dataclass(frozen=True)
 class Resources:
     """What the bytes are spent on.
 
-    `sets`: cached sets of features: 0 (none), 1 (the clean images) or 1 + views. `micro`: images
-    per call behind the cut. `accumulators`: of gradients, hence the most workers that can run backward at
-    once. `workers`, at least as many, those that can embed: if only one of several runs backward, another one
-    computes the features of its next images. `step_support`: images of one step, of which it looks at
-    `step_queries`, clean and as pseudo-queries; heads embed `step_support` images at once. `small_head`: the
-    head is fitted to fewer views of each image, so that it takes less memory, often to the image as it is
-    alone.
+    `sets`: cached sets of features: 0 (none), 1 (the clean images) or 1 + views. `micro`: images per call
+    behind the cut. `step_support`: images of one step, of which it looks at `step_queries`, clean and as
+    pseudo-queries; heads embed `step_support` images at once. `workers`: the most that work at once.
+    `small_head`: the head is fitted to fewer views of each image, so that it takes less memory, often to the
+    image as it is alone.
     """
 
     sets: int
     micro: int
-    accumulators: int
     step_support: int
     step_queries: int
-    workers: int = 0
+    workers: int = 1
     small_head: bool = False
-
-    def __post_init__(self):
-        object.__setattr__(self, "workers", max(self.workers, self.accumulators))
 
 
 def trained_modules(network: Network, updates: tuple[Update, ...]) -> tuple[Module, ...]:

@@ -17,9 +17,8 @@ from tinytrain.program.segments import SegmentBank
 
 IMAGES_OF_CLASS = 2  # in a small step where bytes are few: the fewer embeddings, the more can be trained
 STEP_IMAGES = 50  # support images of one step when there are more of them
-# By the number of gradient accumulators, of which each belongs to a worker: (workers, images per call),
-# fastest first.
-WORKERS = {2: ((2, 5), (2, 2), (2, 1)), 1: ((2, 1), (1, 2), (1, 1))}
+# By the number of workers, images per call: fastest first.
+MICRO = {2: (5, 2, 1), 1: (2, 1)}
 BANKS = 3  # so many recipes are remembered with the sizes of their segments
 LARGE = 3  # of the fractions of a selection are tried before the shallowest layer is left out
 LEAST_VIEWS = 3  # with fewer cached views, fresh ones are computed in every step
@@ -49,21 +48,20 @@ def _candidates(recipe: Recipe, task: TaskShape) -> Iterator[Resources]:
     for size in step_sizes(task, find_backend(recipe.precision).is_tight):
         images = size, size
         # Views that are cached beyond the first few matter less than a second worker.
-        for accumulators, ways in WORKERS.items():
+        for workers, ways in MICRO.items():
             for views in () if recipe.fresh else range(recipe.views, LEAST_VIEWS - 1, -1):
-                for workers, micro in ways:
-                    yield Resources(1 + views, min(micro, size), accumulators, *images, workers)
+                for micro in ways:
+                    yield Resources(1 + views, min(micro, size), *images, workers)
         for sets in (1,) if task.replay else (1, 0):
-            for accumulators in WORKERS:
-                for workers in range(2, accumulators - 1, -1):
-                    yield Resources(sets, 1, accumulators, *images, workers)
+            for workers in MICRO:
+                yield Resources(sets, 1, *images, workers)
 
 
 def unreduced(recipe: Recipe, task: TaskShape) -> list[Resources]:
-    """Those of `candidates` that cache all views, take all images into a step, and have the most workers."""
+    """Those of `candidates` that cache all views, take all images into a step, and have two workers."""
 
     def kept(r: Resources) -> tuple[int, ...]:
-        return r.sets, r.step_support, r.accumulators
+        return r.sets, r.step_support, r.workers
 
     every = list(candidates(recipe, task))
     return [r for r in every if kept(r) == kept(every[0])]
@@ -77,7 +75,7 @@ def smallest(recipe: Recipe, task: TaskShape) -> tuple[Resources, Resources]:
     small = find_backend(recipe.precision).is_tight
     images = (step_sizes(task, small)[-1],) * 2
     least = 1 if task.replay else 0  # what is kept is taken from the cache
-    return tuple(Resources(sets, 1, 1, *images, small_head=small) for sets in (least, 1 + LEAST_VIEWS))
+    return tuple(Resources(sets, 1, *images, small_head=small) for sets in (least, 1 + LEAST_VIEWS))
 
 
 def retreats(scores: Scores | None, shrinks: bool, is_tight: bool) -> Iterator[tuple[float, Scores | None]]:
@@ -145,12 +143,14 @@ class Programs:
         self._banks = [found, *(bank for bank in self._banks if bank is not found)][:BANKS]
         return found
 
-    def probe(self, inspected: tuple[int, ...], precision: str, row_tile: int | None = None) -> Program:
-        """The program that measures the layers `inspected`."""
-        key = inspected, precision, row_tile
+    def probe(
+        self, inspected: tuple[int, ...], precision: str, row_tile: int | None = None, memory: int = 0
+    ) -> Program:
+        """The program that measures the layers `inspected`, with the workers that fit into `memory` bytes."""
+        key = inspected, row_tile, precision, memory
         if key not in self._probes:
             self._probes.clear()  # before the next one is made: two of them take memory beside the arena
-            self._probes[key] = compile_fisher(self.network, inspected, self.task, row_tile, precision)
+            self._probes[key] = compile_fisher(self.network, inspected, self.task, *key[1:])
         return self._probes[key]
 
     def forget_probe(self) -> None:

@@ -1,9 +1,9 @@
 """From scores and a budget to a plan that fits: cache less, then train less, until it does.
 
 Nothing is estimated: every candidate is compiled and placed, and its arena is compared with the budget. The
-order of retreat: fewer cached views, smaller micro-batches, one gradient accumulator and one worker; then no
-cache (features are computed again in every step); then a smaller selection; then an optimizer with fewer
-moments.
+order of retreat: fewer cached views, smaller micro-batches, one worker; then no cache (features are computed
+again in every step); then a smaller selection; then an optimizer with fewer moments. Bytes that are left go
+to larger row tiles, then to more workers, however many cores there are.
 """
 
 import math
@@ -21,7 +21,7 @@ from tinytrain.network.network import Network
 from tinytrain.plan.budget import AUTO, Budget, TaskShape
 from tinytrain.plan.costs import backward_macs_per_query, image_macs, macs_of
 from tinytrain.plan.plan import MAKE, Cost, Plan, check_macs
-from tinytrain.plan.recipe import Recipe, Resources, check_recipe
+from tinytrain.plan.recipe import MOST_WORKERS, Recipe, Resources, check_recipe
 from tinytrain.plan.scores import Scores
 from tinytrain.planner.candidates import (
     ROW_TILES,
@@ -106,7 +106,7 @@ class Planner:
         Raises BudgetError if already the sizes say that it is too small.
         """
         if self.given:
-            return self._probe(m) if (m := self.given.recipe.measured) else None
+            return self._probe(m, memory=self.budget.memory) if (m := self.given.recipe.measured) else None
         memory, guess = self.budget.memory, self.unmeasured()
         trains = self._fits(self._least_recipe(guess))
         if trains and not self.wanted:
@@ -114,21 +114,21 @@ class Planner:
         if not self.wanted:
             raise self._refusal(guess)
         if trains:
-            wide = (self._probe(self.wanted, tile) for tile in (*WIDE_TILES, None))
+            wide = (self._probe(self.wanted, tile, memory) for tile in (*WIDE_TILES, None))
             if fitting := next((program for program in wide if program.nbytes <= memory), None):
                 return fitting
 
         def fits(skipped: int) -> bool:
-            return self._probe(self.wanted[skipped:]).nbytes <= memory
+            return self._probe(self.wanted[skipped:], memory=memory).nbytes <= memory
 
         most = len(self.wanted) - 1  # one layer at the least is measured
         least = bisect_left(range(most), True, lo=min(1, most), key=fits)
         if trains and fits(least):
-            return self._probe(self.wanted[least:])
+            return self._probe(self.wanted[least:], memory=memory)
         raise self._refusal(guess, self._probe(self.wanted[least:]).nbytes)
 
-    def _probe(self, inspected: tuple[int, ...], row_tile: int | None = None) -> Program:
-        return self.programs.probe(inspected, self.precision, row_tile)
+    def _probe(self, inspected: tuple[int, ...], row_tile: int | None = None, memory: int = 0) -> Program:
+        return self.programs.probe(inspected, self.precision, row_tile, memory)
 
     def plan(self, scores: Scores | None) -> Plan:
         """The first candidate whose arena is inside the budget, or the plan that was given.
@@ -263,8 +263,8 @@ class Planner:
             what = f"{self.network.name} cannot be adapted in {backend.name}: {obstacle}"
             raise UsageError("unsupported", f"{what}; take {CHOSEN[0].name}")
 
-    def _inside(self, recipe: Recipe, resources: Resources) -> bool:
-        return self.programs.nbytes(recipe, resources, limit=self.budget.memory) is not None
+    def _inside(self, recipe: Recipe, resources: Resources, row_tile: int | None = None) -> bool:
+        return self.programs.nbytes(recipe, resources, row_tile, self.budget.memory) is not None
 
     def _fits(self, recipe: Recipe) -> bool:
         """Whether `recipe` can be trained inside the budget, in the smallest way."""
@@ -282,6 +282,7 @@ class Planner:
         every = (*candidates(recipe, self.task), *smallest(recipe, self.task))
         resources = next(r for r in every if self._inside(recipe, r))
         row_tile = self.row_tile(recipe, resources)
+        resources = self._with_workers(recipe, resources, row_tile)
         arena = self.programs.nbytes(recipe, resources, row_tile)
         cost = Cost(arena, *macs_of(self.network, recipe, resources, self.task))
         limit = "image" if self.policy.macs_of_image or self.budget.macs_mode == "sample" else "query"
@@ -289,6 +290,13 @@ class Planner:
             self.network.name, self.network.digest, self.policy.name, self.budget, self.task, recipe,
             resources, cost, limit if self.policy.macs_limited else None, row_tile,
         )  # fmt: skip
+
+    def _with_workers(self, recipe: Recipe, resources: Resources, row_tile: int | None) -> Resources:
+        """`resources` with as many workers as still fit; no more than there are micro-batches."""
+        batches = -(-resources.step_support // resources.micro)
+        most = range(min(MOST_WORKERS, batches), resources.workers, -1)
+        more = (replace(resources, workers=workers) for workers in most)
+        return next((r for r in more if self._inside(recipe, r, row_tile)), resources)
 
     def _least(self, recipe: Recipe, ways) -> int:
         return min(self.programs.nbytes(recipe, resources) for resources in ways)

@@ -4,7 +4,6 @@ Buffers with disjoint lifetimes may share memory.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from tinytrain.heads.head import ANSWERING, FITTING, UPDATING, HeadMethod
 from tinytrain.heads.leave_one_out import COLUMNS as LEFT_OUT_COLUMNS
@@ -33,11 +32,10 @@ def add_buffers(
     _cache_buffers(table, job)
     _step_buffers(table, job)
     _reserve_heap(table, job)
-    gradients = trained_buffers(table, job)
+    trained_buffers(table, job)
     _head_buffers(table, job)
     _result_buffers(table, job)
-    backward = zip(units["backward"], gradients, strict=True)
-    return units | {"backward": tuple(replace(unit, gradients=g) for unit, g in backward)}
+    return units
 
 
 def _cache_buffers(table: BufferTable, job: Job) -> None:

@@ -31,10 +31,11 @@ class Role(Enum):
     SHOWN = "image of which a segment asks for rows: it has no bytes of its own"
     FEATURES = "features"
     EMBEDDING_GRADIENTS = "gradients of embeddings"
-    GRADIENTS = "gradients of parameters"
+    LABEL = "label"
     # Arrays of a program.
     CACHE = "cached features"
     KEPT_FEATURES = "features that the delta keeps"
+    GRADIENTS = "gradients of parameters"
     PARAMETERS = "trained parameters"
     BIASES = "trained biases, beside int8 weights"
     ROUNDING = "what rounding needs beside int8 weights"

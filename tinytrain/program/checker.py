@@ -10,7 +10,6 @@ from itertools import groupby
 
 from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import Buffer, Call
-from tinytrain.program.compile import split_batches
 from tinytrain.program.memory_planner import check
 from tinytrain.program.program import Program
 from tinytrain.program.segment_checker import check_apart, check_call, check_segment, views_of
@@ -94,12 +93,9 @@ class _Stages:
             raise ProgramError(f"{self.where} uses {buffer.name} outside of its lifetime")
 
     def _repeat(self, node: Repeat) -> None:
-        every = (*node.units, *((node.ahead,) if node.ahead else ()))
-        if len({unit.workspace for unit in every}) < len(every):
+        if len({unit.workspace for unit in node.units}) < len(node.units):
             raise ProgramError(f"{self.where}: two workers have the same bytes")
-        if node.ahead and (len(node.units) != 1 or not isinstance(node.body[0], Load)):
-            raise ProgramError(f"{self.where}: there is no one to load features for")
-        for unit in every:
+        for unit in node.units:
             for buffer in (unit.features, unit.gradient):
                 if buffer is not None and buffer.shape[0] < node.micro:
                     raise ProgramError(f"{self.where}: {node.micro} images do not fit {buffer.name}")
@@ -113,12 +109,7 @@ class _Stages:
                 if part.kind == "back" and ran != "forward":
                     raise ProgramError(f"{self.where}: no forward pass is there to go back from")
                 ran = part.kind
-        body = node.body
-        if node.ahead:
-            self._body(body[:1], (node.ahead,), node.micro)
-            self._write(node.units[0].features)
-            body = body[1:]
-        self._body(body, node.units or (None,), node.micro)
+        self._body(node.body, node.units or (None,), node.micro)
 
     def _needed(self, kind: str, node: Repeat) -> None:
         """Raise unless there is a segment of `kind` for every number of images that comes up."""
@@ -126,10 +117,9 @@ class _Stages:
         if node.items is Items.BATCH and (rest := self.program.task.n_support % node.count):
             totals.append(rest)
         for total in totals:
-            for starts in split_batches(total, max(1, len(node.units)), node.micro):
-                for n in {min(node.micro, total - first) for first in starts}:
-                    if (kind, n) not in self.program.segments:
-                        raise ProgramError(f"{self.where}: there is no {kind} for {n} images")
+            for n in {min(node.micro, total - first) for first in range(0, total, node.micro)}:
+                if (kind, n) not in self.program.segments:
+                    raise ProgramError(f"{self.where}: there is no {kind} for {n} images")
 
     def _body(self, body: Iterable, units: tuple[Unit, ...] = (None,), micro: int = 1) -> None:
         for node in body:
@@ -201,7 +191,7 @@ class _Stages:
                 raise ProgramError(
                     f"{self.where}: {call.kernel} has too few rows for the {array.items.value}"
                 )
-        pairs = views_of(call)
+        pairs = views_of(call, unit)
         if not call.signature.in_place:
             check_apart(pairs, f"{self.where}: {call.kernel}")
         for argument, view in pairs:

@@ -1,11 +1,12 @@
 """From a network, a recipe and resources to a Program: segments, stages, buffers, and one layout in bytes."""
 
 import math
+from dataclasses import replace
 
 from tinytrain.network.network import Network
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import n_hard, n_sampled
-from tinytrain.plan.recipe import Recipe, Resources
+from tinytrain.plan.recipe import MOST_WORKERS, Recipe, Resources
 from tinytrain.program.backends.registry import FLOAT32, find_backend
 from tinytrain.program.buffers import add_buffers
 from tinytrain.program.calls import Buffer, Call, Role, Table
@@ -53,15 +54,6 @@ def training_bytes(
     return None if layout is None else layout.nbytes
 
 
-def split_batches(count: int, units: int, micro: int) -> list[range]:
-    """For each unit the first positions of its micro-batches in a list of `count` images.
-
-    Depends on the plan alone, never on the number of threads that will run.
-    """
-    each = math.ceil(math.ceil(count / micro) / units) * micro  # images of a unit
-    return [range(u * each, min((u + 1) * each, count), micro) for u in range(units)]
-
-
 def _segments(job: Job) -> list[tuple[str, int]]:
     """Kind and number of images of all segments that run."""
     r, task = job.resources, job.task
@@ -96,11 +88,13 @@ def compile_fisher(
     task: TaskShape,
     row_tile: int | None = None,
     precision: str = FLOAT32.name,
+    memory: int = 0,
 ) -> Program:
     """The program of Fisher scoring: prototypes, then one backward pass per image through inspected layers.
 
     Blocks are computed again just before their backward pass, so that only one block's inner
-    values are ever alive beside the inputs of the blocks.
+    values are ever alive beside the inputs of the blocks. It has as many workers as fit into `memory` bytes,
+    at least one.
     """
     start = network.block_start(min(inspected))
     backend = find_backend(precision)
@@ -109,34 +103,38 @@ def compile_fisher(
     totals = {i: Buffer(f"fisher {i}", (network.layers[i].cout,)) for i in inspected}
     externals |= {buffer.name: buffer for buffer in totals.values()}
     externals["prototypes"] = Buffer("prototypes", (way, size))
-    externals["label"] = Buffer("label", (1,), "int32")
+    externals["label"] = Buffer("label", (1,), "int32", Role.LABEL)
     segments = forward_segments(network, start, externals, row_tile, backend)
     segments["fisher", 1] = fisher_segment(network, start, inspected, way, externals, backend)
-    table = BufferTable()
-    unit = unit_of_one(table, externals, segments, "probe")
-    for buffer in totals.values():
-        table.add(buffer.name, buffer.shape, 0, 0)
-    table.add("class sums", (way, size), 0, 0)
-    table.add("class counts", (way,), 0, 0)
-    table.add("prototypes", (way, size), 0, 0)
-    table.add("label", (1,), 0, 0, "int32")
-    stages = _fisher_stages(table.buffers, unit, tuple(totals.values()), task, start)
+    for workers in range(min(MOST_WORKERS, task.n_support), 0, -1):
+        table = BufferTable()
+        for buffer in totals.values():
+            table.add(buffer.name, buffer.shape, 0, 0)
+        table.add("class sums", (way, size), 0, 0)
+        table.add("class counts", (way,), 0, 0)
+        table.add("prototypes", (way, size), 0, 0)
+        units = tuple(_scoring(table, externals, segments, f"probe, worker {k}") for k in range(workers))
+        if layout := table.place(memory if workers > 1 else math.inf):
+            break
+    stages = _fisher_stages(table.buffers, units, tuple(totals.values()), task, start)
     purpose = CompileTarget(start, task, inspected=inspected)
-    units = {"fisher": (unit,)}
-    return Program(network, segments, table.buffers, table.place(), externals, units, stages, purpose)
+    return Program(network, segments, table.buffers, layout, externals, {"fisher": units}, stages, purpose)
 
 
-def _fisher_stages(buffers, unit: Unit, totals, task: TaskShape, start: int) -> tuple[Stage, ...]:
-    sums, counts, prototypes, label = (
-        buffers[name].whole for name in ("class sums", "class counts", "prototypes", "label")
-    )
+def _scoring(table: BufferTable, externals: dict[str, Buffer], segments, name: str) -> Unit:
+    label = table.add(f"label ({name})", (1,), 0, 0, "int32")
+    return replace(unit_of_one(table, externals, segments, name), label=label)
+
+
+def _fisher_stages(buffers, units: tuple[Unit, ...], totals, task: TaskShape, start: int):
+    sums, counts, prototypes = (buffers[n].whole for n in ("class sums", "class counts", "prototypes"))
     load = loaded(start)
-    labelled = Call("labels_of", (label, Items.BATCH))
+    labelled = Call("labels_of", (Of.LABEL, Items.BATCH))
     lengths = Table(Role.CLASS_LENGTHS, (task.n_way,), "float64")
     clean = (
         load, Run("embed", Of.OUTPUT), labelled,
-        Call("class_sums", (sums, counts, Of.OUTPUT, label)),
-        Call("add_lengths", (lengths, Of.OUTPUT, label)),
+        Call("class_sums", (sums, counts, Of.OUTPUT, Of.LABEL)),
+        Call("add_lengths", (lengths, Of.OUTPUT, Of.LABEL)),
     )  # fmt: skip
     shown = (
         load,
@@ -150,14 +148,14 @@ def _fisher_stages(buffers, unit: Unit, totals, task: TaskShape, start: int) -> 
             "prototypes", 0,
             (
                 *(Call("clear", (view,)) for view in cleared),
-                Repeat(Items.IMAGES, task.n_support, clean, (unit,)),
+                Repeat(Items.IMAGES, task.n_support, clean, units),
                 Call("divide_rows", (prototypes, sums, counts)),
             ),
             part="probe",
         ),
         Stage(
             "fisher", 0,
-            (Repeat(Items.SHOWN, task.n_support, shown, (unit,)),),
+            (Repeat(Items.SHOWN, task.n_support, shown, units),),
             part="probe",
         ),
     )  # fmt: skip

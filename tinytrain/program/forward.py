@@ -35,7 +35,7 @@ def forward_segments(network: Network, start: int, externals, row_tile: int | No
 
 
 def unit_of_one(table: BufferTable, externals: dict[str, Buffer], segments, name: str) -> Unit:
-    """The one worker of a program that looks at one image at a time, with its buffers in `table`."""
+    """A worker of a program that looks at one image at a time, with its buffers in `table`."""
     image, features = externals["input"], externals["features"]
     shown = None
     if image.role is Role.IMAGE:

@@ -34,12 +34,6 @@ class Job:
         return n_unlabelled(self.recipe, self.resources, self.task) > 0 or self.resources.sets < 2
 
     @property
-    def loads_ahead(self) -> bool:
-        """Whether a worker loads the features of the next images while the only other one trains."""
-        several = self.resources.workers > self.resources.accumulators == 1
-        return self.trains and self.alive and self.start > 0 and several
-
-    @property
     def single_pass(self) -> bool:
         """Whether a step computes only the images that it back-propagates."""
         return self.trains and single_pass(self.recipe, self.resources)

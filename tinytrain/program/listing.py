@@ -77,8 +77,7 @@ def _line(node) -> str:
         workers = len(node.units)
         many = f" on up to {workers} workers" if workers > 1 else ""
         at_once = f", {node.micro} at a time" if node.micro > 1 else ""
-        ahead = ", whose features another worker loads ahead" if node.ahead else ""
-        return f"for {node.count} {node.items.value}{at_once}{many}{ahead}:"
+        return f"for {node.count} {node.items.value}{at_once}{many}:"
     if isinstance(node, FitHead):
         arrays = ", ".join(b.name for b in node.arrays.values())
         return f"fit a {node.kind} head to {len(node.views)} views into {arrays}:"

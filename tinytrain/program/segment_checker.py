@@ -8,7 +8,7 @@ from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import Bias, Buffer, Call, LayerArray, Segment, View, Weight, extent_of
 from tinytrain.program.memory_planner import check
 from tinytrain.program.signatures import SCRATCH, Argument
-from tinytrain.program.stages import Listed, Of, Rows
+from tinytrain.program.stages import Listed, Of, Rows, Unit
 
 
 def check_call(call: Call, where: str) -> None:
@@ -105,10 +105,14 @@ def _layers_of(call: Call) -> tuple[set[int], set[int]]:
     return {i for a, i in named if a.is_read}, {i for a, i in named if a.is_written}
 
 
-def views_of(call: Call) -> list[tuple[Argument, View]]:
-    """The arrays of a call that lie in buffers, with what the kernel does to them."""
+def views_of(call: Call, unit: Unit | None = None) -> list[tuple[Argument, View]]:
+    """The arrays of a call of a `unit` that lie in buffers, with what the kernel does to them."""
+    label = unit and unit.label and unit.label.whole
     pairs = zip(call.signature.arrays.values(), call.arrays, strict=True)
-    viewed = ((argument, a.view if isinstance(a, Listed | Rows) else a) for argument, a in pairs)
+    viewed = (
+        (argument, a.view if isinstance(a, Listed | Rows) else label if a is Of.LABEL else a)
+        for argument, a in pairs
+    )
     return [(argument, view) for argument, view in viewed if isinstance(view, View)]
 
 

@@ -1,6 +1,6 @@
 """The straight-line code of an adaptation: frozen part, embedding, backward pass, Fisher scoring."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,10 +11,13 @@ from tinytrain.plan.recipe import Recipe, trained_modules
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.backend import Backend
 from tinytrain.program.backends.registry import FLOAT32, find_backend
-from tinytrain.program.calls import Buffer, Role, Segment, View
+from tinytrain.program.calls import Buffer, Call, Role, Segment, View
 from tinytrain.program.trained_arrays import trained_parts
 
 TEMPERATURE = np.float32(10)  # of the loss of Fisher scoring
+# Of a pass, at which its worker waits for others: more of them let more workers be in the pass at once, but
+# to wait takes a few microseconds.
+MOST_TURNS = 8
 UNTRAINED = ("prefix", "embed")  # kinds of segments that do not depend on what is trained
 
 
@@ -156,6 +159,35 @@ def fisher_segment(
 
         g = emitter.backward(g, a, b, tape, hook)
     return segment.finish(keep=segment.outputs)
+
+
+def turns(segment: Segment, shared: Container[Buffer]) -> list[range]:
+    """Ranges of calls that add to `shared` buffers, few for many, in rising order.
+
+    All calls that add to the same number are in one of them. Between two ranges other calls may be left over:
+    while a worker is at one range, others can be at another.
+    """
+    adding = [(k, views) for k, call in enumerate(segment.calls) if (views := _added_to(call, shared))]
+    last: dict[Buffer, np.ndarray] = {}  # the last call that adds to each number
+    for k, views in adding:
+        for view in views:
+            numbers = last.setdefault(view.buffer, np.zeros(view.buffer.shape, int)).reshape(-1)
+            numbers[view.start : view.start + view.size] = k
+    found: list[range] = []
+    for k, views in adding:
+        end = max(int(last[v.buffer].reshape(-1)[v.start : v.start + v.size].max()) for v in views) + 1
+        if found and k < found[-1].stop:
+            found[-1] = range(found[-1].start, max(end, found[-1].stop))
+        else:
+            found.append(range(k, end))
+    some = max(1, -(-len(found) // MOST_TURNS))
+    parts = (found[k : k + some] for k in range(0, len(found), some))
+    return [range(part[0].start, part[-1].stop) for part in parts]
+
+
+def _added_to(call: Call, buffers: Container[Buffer]) -> list[View]:
+    pairs = zip(call.signature.arrays.values(), call.arrays, strict=True)
+    return [v for a, v in pairs if a.is_written and isinstance(v, View) and v.buffer in buffers]
 
 
 def loss_calls(segment: Segment, embedding: View, way: int, externals) -> View:

@@ -31,6 +31,7 @@ class Of(Enum):
     AUGMENTED = "augmented"
     FEATURES = "features"
     GRADIENT = "gradient"
+    LABEL = "label"
     OUTPUT = "output"
 
 
@@ -52,13 +53,13 @@ class Unit:
     features: Buffer | None = None
     augmented: Buffer | None = None
     gradient: Buffer | None = None
-    gradients: Buffer | None = None
+    label: Buffer | None = None
 
     def own(self, external: Buffer) -> Buffer | None:
         """The buffer of this unit for one of segments; None for what is the same for all units."""
         return {
             Role.IMAGE: self.augmented, Role.FEATURES: self.features,
-            Role.EMBEDDING_GRADIENTS: self.gradient, Role.GRADIENTS: self.gradients,
+            Role.EMBEDDING_GRADIENTS: self.gradient, Role.LABEL: self.label,
         }.get(external.role)  # fmt: skip
 
 
@@ -148,10 +149,11 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Repeat:
-    """Do `body` for the `count` items of a list, `micro` at a time, dealt out to `units` that run at once.
+    """Do `body` for the `count` items of a list, `micro` at a time, in `units` that run at once.
 
-    `computed`: how many of the items have no features in the cache. `ahead`: a unit that loads the features
-    of the next micro-batch while the only one of `units` does the rest of `body` for this one.
+    What a micro-batch adds to arrays that the units share comes after what the one before it adds there. So
+    it depends neither on the number of units nor on who is first. `computed`: how many of the items have no
+    features in the cache.
     """
 
     items: Items
@@ -160,7 +162,6 @@ class Repeat:
     units: tuple[Unit, ...] = ()
     micro: int = 1
     computed: int = 0
-    ahead: Unit | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,13 +89,10 @@ class StepStages:
         yield Call("clear", (counts,))
         yield Call("class_sums", (sums, counts, embeddings, labels))
 
-    def _accumulators(self) -> list[View]:
-        return [unit.gradients.whole for unit in self.units["backward"]]
-
     def _gradients(self) -> Iterator:
-        """Gradient of the loss into the first accumulator."""
+        """Gradient of the loss."""
         job, recipe, r = self.job, self.job.recipe, self.job.resources
-        yield from (Call("clear", (accumulator,)) for accumulator in self._accumulators())
+        yield Call("clear", (self._whole("gradients"),))
         residual, cosine, queries = map(self._whole, ("residual", "cosine", "embeddings of queries"))
         grad, prototypes, loss = map(self._whole, ("gradient of embeddings", "prototypes", "loss"))
         hard = job.hard
@@ -113,35 +110,27 @@ class StepStages:
             yield from self._gradient_of_prototypes(residual, cosine, fraction)
             if job.sampled:
                 yield self._backward(Items.SAMPLED, job.sampled, Rows(grad))
-        yield from self._added_up()
-
-    def _added_up(self) -> Iterator[Call]:
-        """All gradients in the first accumulator."""
-        first, *others = self._accumulators()
-        return (Call("accumulate", (first, other)) for other in others)
 
     def _backward(self, items: Items, count: int, rows: Rows) -> Repeat:
         return self._passes(items, count, (Take(rows), Run("backward")))
 
     def _passes(self, items: Items, count: int, body: tuple) -> Repeat:
         units, computed = self.units["backward"], self._computed(items, count)
-        ahead = next(iter(self.units["ahead"]), None)
-        return Repeat(items, count, (self._load(), *body), units, self.job.resources.micro, computed, ahead)
+        return Repeat(items, count, (self._load(), *body), units, self.job.resources.micro, computed)
 
     def _single_pass(self) -> Iterator:
-        """Gradient of the loss into the first accumulator, from one pass of each image.
+        """Gradient of the loss, from one pass of each image.
 
         Prototypes are those of the steps before; the support images that pass bring them up to date.
         """
         fraction = np.float32(self.job.recipe.options.temperature / self.job.hard)
         latest = self._whole("latest losses")
-        yield from (Call("clear", (accumulator,)) for accumulator in self._accumulators())
+        yield Call("clear", (self._whole("gradients"),))
         yield Call("choose_queries", (latest, self.job.hard))
         yield self._hard_pass(fraction)
         yield Call("remember_losses", (latest, self._whole("loss")))
         yield from self._gradient_of_prototypes(*map(self._whole, ("residual", "cosine")), fraction)
         yield from self._support_pass()
-        yield from self._added_up()
 
     def _hard_pass(self, fraction: np.float32) -> Repeat:
         """Embedding, loss and gradient of each pseudo-query."""

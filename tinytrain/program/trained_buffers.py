@@ -1,31 +1,26 @@
 """Buffers of what is trained: parameters, what rounding left of them, gradients, state of the optimizer."""
 
 from tinytrain.plan.costs import n_trained
-from tinytrain.program.calls import AFTER, BACKWARD, EMBED, Buffer, Role
+from tinytrain.program.calls import AFTER, BACKWARD, EMBED, Role
 from tinytrain.program.program import BufferTable
 
 OPTIMIZER_STATES = {"sgd": 0, "momentum": 1, "adam": 2}  # bfloat16 moments per trained parameter
 OPTIMIZER_BLOCK = 1024
 
 
-def trained_buffers(table: BufferTable, job) -> list[Buffer]:
-    """Trained parameters, optimizer; returns the gradient accumulators."""
+def trained_buffers(table: BufferTable, job) -> None:
+    """Trained parameters, their gradients, optimizer."""
     trained = n_trained(job.network, job.recipe.updates)
     if not trained:
-        return []
+        return
     parameter_buffers(table, job, trained)
-    accumulators = range(job.resources.accumulators)
-    found = [
-        table.add(f"gradients (worker {p})", (trained,), BACKWARD, BACKWARD, role=Role.GRADIENTS)
-        for p in accumulators
-    ]
+    table.add("gradients", (trained,), BACKWARD, BACKWARD, role=Role.GRADIENTS)
     states = OPTIMIZER_STATES[job.recipe.optimizer]
     for k in range(states):
         table.add(f"optimizer state {k}", (trained,), EMBED, BACKWARD, "uint16", Role.MOMENTS)
     if states:
         room = (states * min(OPTIMIZER_BLOCK, trained),)
         table.add("optimizer workspace", room, BACKWARD, BACKWARD, role=Role.OPTIMIZER)
-    return found
 
 
 def parameter_buffers(table: BufferTable, job, trained: int) -> None:

@@ -65,7 +65,7 @@ class TrainingStages(StepStages):
                 yield Stage("loss", EMBED, tuple(self._loss()), steps, "training")
             gradients = self._single_pass() if job.single_pass else self._gradients()
             yield Stage("gradients", BACKWARD, tuple(gradients), steps, "training")
-            gradient = self.units["backward"][0].gradients.whole
+            gradient = self._whole("gradients")
             yield Stage("update", BACKWARD, tuple(self.updates.update(job, self.buffers, gradient)), steps)
             head = self._fit(self.method, "head result", AFTER)
             yield Stage("head after", AFTER, (head,), part="heads")

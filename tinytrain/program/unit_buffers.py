@@ -25,18 +25,14 @@ class _UnitBuffers:
         self.frozen = ("prefix",) if job.alive else ()
 
     def all(self) -> dict[str, Units]:
-        r, workers = self.job.resources, range(self.job.resources.workers)
-        images = [self._image_of(k) for k in workers] if self.job.alive else [(None, None)] * len(workers)
-        trained = range(r.accumulators if self.job.trains else 0)
+        job, workers = self.job, range(self.job.resources.workers)
+        images = [self._image(f"worker {k}", BEFORE, AFTER) if job.alive else None for k in workers]
         return {
-            "fill": tuple(map(self._filling, workers)) if r.sets else (),
-            "embed": tuple(self._embedding("embedding", k, images[k][0], BEFORE, EMBED) for k in workers),
-            "embed after": tuple(
-                self._embedding("head after", k, images[k][1], AFTER, AFTER) for k in workers
-            ),
-            "backward": tuple(self._training(p, images[p][0]) for p in trained),
-            "ahead": (self._loading(images[0][0]),) if self.job.loads_ahead else (),
-            "queries": (self._answering(),),
+            "fill": tuple(map(self._filling, workers)) if job.resources.sets else (),
+            "embed": tuple(self._embedding("embedding", k, images[k], BEFORE, EMBED) for k in workers),
+            "embed after": tuple(self._embedding("head after", k, images[k], AFTER, AFTER) for k in workers),
+            "backward": tuple(self._training(k, images[k]) for k in workers) if job.trains else (),
+            "queries": tuple(map(self._answering, workers)),
         }
 
     # ---- units ----------------------------------------------------------------------------------
@@ -50,23 +46,18 @@ class _UnitBuffers:
         work = self._workspace(unit, first, last, "embed", *self.frozen)
         return Unit(work, self._features(unit, self.job.resources.micro, first, last), image)
 
-    def _training(self, p: int, image: Buffer | None) -> Unit:
-        unit, micro = f"backward, worker {p}", self.job.resources.micro
-        loads = () if self.job.loads_ahead else self.frozen
-        work = self._workspace(unit, BACKWARD, BACKWARD, "backward", "forward", *loads)
+    def _training(self, k: int, image: Buffer | None) -> Unit:
+        unit, micro = f"backward, worker {k}", self.job.resources.micro
+        work = self._workspace(unit, BACKWARD, BACKWARD, "backward", "forward", *self.frozen)
         features = self._features(unit, micro, BACKWARD, BACKWARD)
         shape = (micro, *self.job.externals["grad embedding"].shape)
-        gradient = self.table.add(f"embedding gradient (worker {p})", shape, BACKWARD, BACKWARD)
-        return Unit(work, features, None if self.job.loads_ahead else image, gradient)
+        gradient = self.table.add(f"embedding gradient (worker {k})", shape, BACKWARD, BACKWARD)
+        return Unit(work, features, image, gradient)
 
-    def _loading(self, image: Buffer | None) -> Unit:
-        work = self._workspace("ahead", BACKWARD, BACKWARD, "prefix")
-        return Unit(work, self._features("ahead", self.job.resources.micro, BACKWARD, BACKWARD), image)
-
-    def _answering(self) -> Unit:
-        life = PREDICT, PREDICT
-        work = self._workspace("queries", *life, "embed", "prefix")
-        return Unit(work, self._features("queries", 1, *life), self._image("queries", *life))
+    def _answering(self, k: int) -> Unit:
+        unit, life = f"queries, worker {k}", (PREDICT, PREDICT)
+        work = self._workspace(unit, *life, "embed", "prefix")
+        return Unit(work, self._features(unit, 1, *life), self._image(unit, *life))
 
     # ---- buffers --------------------------------------------------------------------------------
 
@@ -88,10 +79,3 @@ class _UnitBuffers:
         if image.role is Role.SHOWN:
             return None
         return self.table.add(f"{AUGMENTED} ({unit})", image.shape, first, last, image.dtype, Role.IMAGE)
-
-    def _image_of(self, k: int) -> tuple[Buffer | None, Buffer | None]:
-        """The augmented images of worker k up to the end of training and after it: the same if it trains."""
-        if k < self.job.resources.accumulators or not self.job.trains:
-            return (self._image(f"worker {k}", BEFORE, AFTER),) * 2
-        before = self._image(f"embedding, worker {k}", BEFORE, EMBED)
-        return before, self._image(f"head after, worker {k}", AFTER, AFTER)

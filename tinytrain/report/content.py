@@ -144,7 +144,7 @@ def describe_resources(plan: Plan) -> dict:
     facts = {
         "cached_sets": r.sets,
         "micro_batch": r.micro,
-        "accumulators": r.accumulators,
+        "workers": r.workers,
         "step_support": r.step_support,
         "step_queries": r.step_queries,
         "steps": recipe.n_steps if recipe.updates else 0,

@@ -103,6 +103,7 @@ class Run:
                 self.kernels,
                 source,
                 self.time,
+                self.device.threads,
             )
         self.clock.lap("probe")
         return scores

@@ -1,5 +1,7 @@
 """Programs bound to memory: every symbolic argument of a call becomes an array before anything runs."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tinytrain.base.arena import Arena
@@ -8,6 +10,7 @@ from tinytrain.kernels.dispatch.native_calls import join_native
 from tinytrain.program.backends.working_copy import WorkingCopy
 from tinytrain.program.calls import Bias, Buffer, Columns, LayerArray, Role, Segment, Table, View, Weight
 from tinytrain.program.program import Program
+from tinytrain.runtime.thread_pool import Hand
 
 
 class Binder:
@@ -33,17 +36,29 @@ class Binder:
             arg, {arg.buffer: self.whole(arg.buffer).reshape(-1)} if isinstance(arg, View) else {}
         )
 
-    def segment(self, segment: Segment, workspace: Buffer, externals: dict[Buffer, np.ndarray], own=None):
+    def segment(
+        self,
+        segment: Segment,
+        workspace: Buffer,
+        externals: dict[Buffer, np.ndarray],
+        own=None,
+        turns: Sequence[range] = (),
+        hand: Hand | None = None,
+    ):
         """Bound calls, few for many, and output arrays of `segment` in the program buffer `workspace`.
 
-        `own` kernels are called instead of others of their names.
+        `own` kernels are called instead of others of their names. Each of the `turns`, ranges of calls, is
+        done when the turn of `hand` has come.
         """
         arguments = (a for call in segment.calls for a in call.args)
         named = {a.buffer for a in (*arguments, *segment.outputs) if isinstance(a, View)}
         given = frozenset((b, array.ctypes.data) for b, array in externals.items() if b in named)
-        key = segment, self.program.offset(workspace.name), given, *(own or {}).values()
+        key = segment, self.program.offset(workspace.name), given, hand, *(own or {}).values()
         if key not in self.bound:
             calls, outputs = self.calls(segment, workspace, externals, own)
+            for turn in reversed(turns):
+                calls[turn.stop : turn.stop] = [(hand.end_turn, ())]
+                calls[turn.start : turn.start] = [(hand.begin_turn, ())]
             self.bound[key] = join_native(calls), outputs
         return self.bound[key]
 

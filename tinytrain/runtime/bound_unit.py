@@ -6,8 +6,10 @@ import numpy as np
 
 from tinytrain.episode.augment import Augmentation
 from tinytrain.episode.kind import Change
+from tinytrain.program.segments import turns
 from tinytrain.program.stages import Of, Unit
 from tinytrain.runtime.bind import Binder
+from tinytrain.runtime.thread_pool import Hand
 
 
 class ShownRows:
@@ -39,9 +41,13 @@ class ShownRows:
 
 
 class BoundUnit:
-    """Arrays of a `Unit`, and segments of some `kinds` for at most `most` images bound to its workspace."""
+    """Arrays of a `Unit`, and segments of some `kinds` for at most `most` images bound to its workspace.
 
-    def __init__(self, bind: Binder, unit: Unit, kinds: Iterable[str], most: int):
+    With a `hand`, others work at the same time: what they share changes when its turn has come.
+    """
+
+    def __init__(self, bind: Binder, unit: Unit, kinds: Iterable[str], most: int, hand: Hand | None = None):
+        self.hand = hand
         self.arrays = {
             of: bind.whole(buffer) for of in Of if (buffer := getattr(unit, of.value, None)) is not None
         }
@@ -54,8 +60,11 @@ class BoundUnit:
         program = bind.program
         own = {b: unit.own(b) or program.buffers.get(name) for name, b in program.externals.items()}
         views = {external: bind.whole(buffer) for external, buffer in own.items() if buffer is not None}
+        shared, rows = {b for b in own if unit.own(b) is None}, {"show_rows": self._rows.show_rows}
         self.segments = {
-            (kind, n): bind.segment(segment, unit.workspace, views, {"show_rows": self._rows.show_rows})
+            (kind, n): bind.segment(
+                segment, unit.workspace, views, rows, turns(segment, shared) if hand else (), hand
+            )
             for (kind, n), segment in program.segments.items()
             if kind in kinds and n <= most
         }

@@ -1,6 +1,6 @@
 """Fisher information of every output channel of the inspected layers, for one task.
 
-One backward pass per support image, one image alive at a time, no weight gradient formed:
+One backward pass per support image, of which every worker has one alive at a time, no weight gradient formed:
 ``Delta_o = 1/(2N) sum_n (sum_d a_nd g_nd)^2`` (TinyTrain; Fisher pruning, Theis et al. 2018) with a
 the convolution output and g the gradient of the loss in it.
 """
@@ -29,13 +29,14 @@ def measure_fisher(
     kernels,
     source: Source,
     time: TimeBudget | None = None,
+    threads: int = 1,
 ) -> Scores:
     """Scores of the layers that `program` inspects, for the images of `source`, computed in `arena`.
 
     Prototypes are the class means of the clean images, held constant; each image, augmented,
     is its own pseudo-query at temperature 10. If too little `time` is left, there are no `fisher` scores.
     """
-    with closing(_Scoring(Binder(program, arena, working, kernels), source)) as runner:
+    with closing(_Scoring(Binder(program, arena, working, kernels), source, threads)) as runner:
         run = partial(time.run, runner) if time else lambda stage, *later: runner.run(stage)
         macs, similarity = 0, math.nan
         try:
@@ -52,8 +53,8 @@ def measure_fisher(
 
 
 class _Scoring(Runner):
-    def __init__(self, bind: Binder, source: Source):
-        super().__init__(bind, source)
+    def __init__(self, bind: Binder, source: Source, threads: int):
+        super().__init__(bind, source, min(threads, len(bind.program.units["fisher"])))
         images = range(len(source.labels))
         self.lists[Items.IMAGES] = [(0, i) for i in images]
         self.lists[Items.SHOWN] = [(1, i) for i in images]

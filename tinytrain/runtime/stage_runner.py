@@ -1,11 +1,11 @@
 """Runs the stages of a program: every node becomes a function once, and from then on only these are called.
 
-Units may run on threads. Which image lands in which micro-batch and unit is fixed by the program, so the
-number of threads changes the time and never a bit of the result.
+Units may run on threads. Which images are a micro-batch is fixed by the program, and micro-batches add to
+what they share in their order. So the number of threads changes the time and never a bit of the result.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,8 +14,7 @@ import numpy as np
 from tinytrain.episode.kind import Change
 from tinytrain.kernels.dispatch.direct import direct
 from tinytrain.network.replay import Replay
-from tinytrain.program.calls import Call
-from tinytrain.program.compile import split_batches
+from tinytrain.program.calls import Call, Table, View
 from tinytrain.program.signatures import HOST
 from tinytrain.program.stages import (
     Augment,
@@ -37,7 +36,7 @@ from tinytrain.runtime.bind import Binder, run
 from tinytrain.runtime.bound_unit import BoundUnit
 from tinytrain.runtime.host_calls import HostCalls
 from tinytrain.runtime.schedule import Item
-from tinytrain.runtime.thread_pool import Workers
+from tinytrain.runtime.thread_pool import Hand, Workers
 
 
 @dataclass(frozen=True)
@@ -79,6 +78,7 @@ class Runner:
         self.progress: Callable[[int, int], None] | None = None
         self.host = HostCalls(self)
         self.others = Workers(threads - 1)
+        self.hands = [Hand() for _ in range(threads)] if threads > 1 else [None]
         self.units = self._bound_units()
         self._bound = {
             Call: self._call, Repeat: self._repeat, Run: self._run, Load: self._load, Store: self._store,
@@ -101,25 +101,24 @@ class Runner:
         return [self._bound[type(node)](node) for node in body if type(node) in self._bound]
 
     def _bound_units(self) -> dict[Unit, BoundUnit]:
-        """All units, each with the segments that it runs, for as many images as it is given at once."""
-        kinds: dict[Unit, set[str]] = {}
+        """Units for all threads, each with what it runs, for as many images as it is given at once."""
+        kinds: dict[tuple[Unit, Hand | None], set[str]] = {}
         most: dict[Unit, int] = {}
         for stage in self.program.stages:
             for repeat in (node for node in nodes(stage.body) if isinstance(node, Repeat)):
-                for unit, body in _bodies(repeat):
-                    ran = (node.kind for node in nodes(body) if isinstance(node, Run))
-                    kinds.setdefault(unit, set()).update(ran)
+                ran = {node.kind for node in nodes(repeat.body) if isinstance(node, Run)}
+                hands = self.hands if len(repeat.units) > 1 else [None]
+                for unit, hand in zip(repeat.units, hands, strict=False):
+                    kinds.setdefault((unit, hand), set()).update(ran)
                     most[unit] = max(repeat.micro, most.get(unit, 0))
-        return {unit: BoundUnit(self.bind, unit, kinds[unit], most[unit]) for unit in kinds}
+        return {u: BoundUnit(self.bind, u, kinds[u, hand], most[u], hand) for u, hand in kinds}
 
     # ---- nodes that divide work ---------------------------------------------------------------
 
     def _repeat(self, node: Repeat) -> Action:
-        body, units = self.actions(node.body), [self.units[unit] for unit in node.units]
+        body, units = self.actions(node.body), self.bound_of(node.units)
         if node.items is Items.VIEWS:
             return partial(self._views, node.count, body)
-        if node.ahead:
-            return partial(self._with_loads_ahead, node, body, units[0], self.units[node.ahead])
 
         def repeat(work: Work | None) -> None:
             items = self.lists[node.items]
@@ -142,37 +141,24 @@ class Runner:
     def spread(
         self, body: Sequence[Action], units: Sequence[BoundUnit], items, micro: int, on_progress=None
     ) -> None:
-        """Do `body` for all micro-batches of `items`, those of a unit on one thread."""
-        done = itertools.count(micro, micro)
+        """Do `body` for all micro-batches of `items`, the next one in whichever of the units is free."""
+        done, by_hand = itertools.count(micro, micro), {unit.hand: unit for unit in units}
 
-        def do(unit: BoundUnit, starts: range) -> None:
-            for first in starts:
-                act(body, Work(items[first : first + micro], first, unit))
-                if on_progress:
-                    on_progress(min(next(done), len(items)), len(items))
+        def do(hand: Hand | None, k: int) -> None:
+            first, unit = k * micro, by_hand[hand]
+            batch = items[first : first + micro]
+            if hand:  # segments for fewer images may have other turns
+                hand.last = len(batch) < micro
+            act(body, Work(batch, first, unit))
+            if on_progress:
+                on_progress(min(next(done), len(items)), len(items))
 
-        shares = split_batches(len(items), len(units), micro)
-        if len(units) == 1:
-            do(units[0], shares[0])
+        count = -(-len(items) // micro)
+        if len(units) > 1:
+            self.others.in_turns([*by_hand], count, do)
         else:
-            self.others.run([partial(do, *share) for share in zip(units, shares, strict=True)])
-
-    def _with_loads_ahead(
-        self, node: Repeat, body: Sequence[Action], unit: BoundUnit, ahead: BoundUnit, work: Work | None
-    ) -> None:
-        """Do `body` in `unit` for each micro-batch, whose features `ahead` loads during the one before."""
-        items, (load, *rest) = self.lists[node.items], body
-
-        def batch(k: int, of: BoundUnit) -> Work:
-            first = k * node.micro
-            return Work(items[first : first + node.micro], first, of)
-
-        self.others.run_ahead(
-            -(-len(items) // node.micro),
-            lambda k: load(batch(k, ahead)),
-            partial(np.copyto, unit.features, ahead.features),
-            lambda k: act(rest, batch(k, unit)),
-        )
+            for k in range(count):
+                do(units[0].hand, k)
 
     # ---- nodes of one micro-batch ---------------------------------------------------------------
 
@@ -261,6 +247,23 @@ class Runner:
     # ---- calls ----------------------------------------------------------------------------------
 
     def _call(self, node: Call) -> Action:
+        """A call; in a unit, what it writes to arrays that are not the unit's own comes in turn."""
+        call = self._called(node)
+        pairs = zip(node.signature.arrays.values(), node.arrays, strict=True)
+        if not any(mode.is_written and isinstance(array, View | Table) for mode, array in pairs):
+            return call
+
+        def in_turn(work: Work | None) -> None:
+            hand = work and work.unit and work.unit.hand
+            if hand:
+                hand.begin_turn()
+            call(work)
+            if hand:
+                hand.end_turn()
+
+        return in_turn
+
+    def _called(self, node: Call) -> Action:
         arguments = [self._argument(a) for a in node.args]
         if node.kernel in HOST:
             host = getattr(self.host, node.kernel)
@@ -272,6 +275,10 @@ class Runner:
             return lambda work: kernel(*_found(arguments, work))
         function, arguments = direct(kernel, tuple(arguments))
         return lambda work: function(*arguments)
+
+    def bound_of(self, units: Iterable[Unit]) -> list[BoundUnit]:
+        """Those of the units that there are threads for."""
+        return [self.units[unit] for unit in units if unit in self.units]
 
     def _by_rows(self, kernel, arguments: Sequence) -> Action:
         """A call for rows of a micro-batch, bound once for every place that they can have."""
@@ -304,13 +311,6 @@ def act(body: Sequence[Action], work: Work | None = None) -> None:
     """Run a body that `Runner.actions` made."""
     for action in body:
         action(work)
-
-
-def _bodies(node: Repeat) -> Iterator[tuple[Unit, Sequence]]:
-    """What each unit of a repeated body does of it."""
-    if node.ahead:
-        yield node.ahead, node.body[:1]
-    yield from ((unit, node.body[1:] if node.ahead else node.body) for unit in node.units)
 
 
 def _found(arguments: Sequence, work: Work | None) -> Iterator:

@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 
@@ -47,51 +48,63 @@ class Workers:
             if error is not None:
                 raise error
 
-    def run_ahead(
-        self, count: int, load: Callable[[int], None], take: Callable[[], None], do: Callable[[int], None]
-    ) -> None:
-        """For each k below `count`: load(k), take what was loaded, and do(k) with it, on the caller's thread.
+    def in_turns(self, hands: Sequence["Hand"], count: int, do: Callable[["Hand", int], None]) -> None:
+        """do(hand, k) for each k below `count`, the next one by whichever of the `hands` is free.
 
-        Another thread, if there is one, loads the next one from when this one was taken. Raises what one of
-        them raised.
+        What lies between `begin_turn` and `end_turn` of a hand is done for k after the same turn of k - 1 is
+        over. Turns of one k that are not those of the others begin when k - 1 is done: see `Hand.last`.
+        Raises what `do` raised.
         """
-        if not self._given:
-            for k in range(count):
-                load(k)
-                take()
-                do(k)
-            return
-        loaded, taken = SimpleQueue(), SimpleQueue()
+        passed, numbers = [SimpleQueue() for _ in range(count + 1)], iter(range(count))
 
-        def load_all() -> None:
+        def serve(hand: Hand) -> None:
             try:
-                for k in range(count):
-                    load(k)
-                    loaded.put(True)
-                    if not taken.get():
-                        break
-            except BaseException:
-                loaded.put(False)  # the caller waits for it
-                raise
+                for k in numbers:
+                    hand.before, hand.after, hand.last = passed[k] if k else None, passed[k + 1], False
+                    do(hand, k)
+                    hand.after.put(None)
+            except BaseException as error:  # nobody may wait for what is not done
+                for queue in passed:
+                    queue.put(False)
+                if not isinstance(error, _GivenUpError):
+                    raise
 
-        def do_all() -> None:
-            try:
-                for k in range(count):
-                    if not loaded.get():
-                        break
-                    take()
-                    taken.put(True)
-                    do(k)
-            finally:
-                taken.put(False)  # whoever loads may wait for it
-
-        self.run([do_all, load_all])
+        self.run([partial(serve, hand) for hand in hands])
 
     def close(self) -> None:
         """Let the threads end, after what they are at."""
         self._end()
         for thread in self._threads:
             thread.join()
+
+
+class Hand:
+    """One of those that work at once: `before` says what the one before has done, `after` what it has done.
+
+    True stands for a turn, None for all of its work, False for an error. `last`: of what it is at, the turns
+    begin when the one before is done.
+    """
+
+    before: SimpleQueue | None
+    after: SimpleQueue
+    last: bool
+
+    def begin_turn(self) -> None:
+        while self.before is not None:
+            done = self.before.get()
+            if done is False:
+                raise _GivenUpError
+            if done is None:
+                self.before = None
+            elif not self.last:
+                break
+
+    def end_turn(self) -> None:
+        self.after.put(True)
+
+
+class _GivenUpError(Exception):
+    """Another hand has raised an error, which its caller gets."""
 
 
 def _serve(given: SimpleQueue, done: SimpleQueue) -> None:

@@ -53,7 +53,7 @@ class Trainer(Runner):
             return
         self.grad, self.loss = array("gradient of embeddings"), array("loss")
         self.trained = array("trained parameters")
-        self.gradients = [self.bind.whole(u.gradients) for u in self.program.units["backward"]]
+        self.gradients = array("gradients")
         tables = self.bind.tables
         tables[Role.STARTS][:] = [*(s.start for s in self.slots), len(self.trained)]
         rates = {u.layer: r for u, r in zip(self.recipe.updates, self.recipe.rates, strict=True)}
@@ -67,8 +67,8 @@ class Trainer(Runner):
 
     def over_images(self, body: Sequence, items: Sequence[Item], units: str) -> None:
         """Load the features of `items`, and do `body` with them, in the `units` of a stage."""
-        workers = [self.units[unit] for unit in self.program.units[units]]
-        self.spread((*self.stages["load"], *body), workers, items, self.resources.micro)
+        body, workers = (*self.stages["load"], *body), self.bound_of(self.program.units[units])
+        self.spread(body, workers, items, self.resources.micro)
 
     def resample(self, rng: np.random.Generator) -> None:
         """Other channels of every layer, drawn at random, from the values that the network now has.
@@ -110,7 +110,7 @@ class Trainer(Runner):
         unlabelled: Sequence[Item] = (),
         sampled: Sequence[int] | None = None,
     ) -> float:
-        """Gradient of the loss into the first accumulator; the loss: its mean over all pseudo-queries.
+        """Gradient of the loss into `gradients`; the loss: its mean over all pseudo-queries.
 
         If a step computes only some of them, the latest loss stands for each of the others.
         """

@@ -59,7 +59,7 @@ typedef struct {
     uint8_t *image;       /* in float32 what a pass reads: an image as it is or changed */
     uint8_t *rows;        /* (TT_HELD_ROWS, TT_ROW_BYTES) of the caller's image */
     float *gradient;      /* of the embedding */
-    float *gradients;     /* of what is trained */
+    int32_t *label;       /* of the image, for Fisher information */
 } tt_unit;
 
 /* tinytrain.c */

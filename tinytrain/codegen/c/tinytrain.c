@@ -178,7 +178,7 @@ int tt_adapt(tt_progress progress)
         if (given[k] < TT_SHOTS)
             return TT_INCOMPLETE;
     tt_row_failed = 0;
-    if (tt_measure_images(U8(tt_arena.bytes, AT_WORKSPACE_QUERIES)) != TT_OK)
+    if (tt_measure_images(U8(tt_arena.bytes, AT_WORKSPACE_QUERIES_WORKER_0)) != TT_OK)
         return TT_NO_ROW; /* nothing has changed yet */
     tt_use_changes(0);
     state = NOTHING;
