@@ -90,6 +90,23 @@ def test_one_is_in_a_later_turn_while_the_next_is_in_an_earlier_one():
 
 
 @each("threads", [0, 1, 3])
+@each("bad", [(3,), (2, 3), (0, 1, 2, 3), (3, 8)])
+def test_of_several_errors_the_caller_gets_that_of_the_first(threads, bad):
+    """Whenever they come."""
+    workers = Workers(threads)
+
+    def do(hand, k):
+        time.sleep((k % 3 == 0) / 100)
+        if k in bad:
+            raise ValueError(k)
+
+    with pytest.raises(ValueError) as caught:
+        workers.in_turns([Hand() for _ in range(threads + 1)], 9, do)
+    assert caught.value.args == bad[:1]
+    workers.close()
+
+
+@each("threads", [0, 1, 3])
 @each("bad", [0, 1, 4])
 def test_an_error_in_a_turn_reaches_the_caller_and_nobody_waits_for_it(threads, bad):
     workers, done = Workers(threads), []

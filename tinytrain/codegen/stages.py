@@ -17,6 +17,7 @@ from tinytrain.program.stages import (
     Items,
     Load,
     Of,
+    Once,
     Read,
     Repeat,
     Rows,
@@ -159,6 +160,11 @@ class Writer:
         unit = around and around.units and f"&{self.units()[around.units[0]]}"
         if isinstance(node, Repeat):
             yield from self.repeat(node)
+        elif isinstance(node, Once):
+            yield "if (k == 0) {"
+            for inner in node.body:
+                yield from (f"{INDENT}{line}" for line in self.node(inner, None))
+            yield "}"
         elif isinstance(node, Load):
             yield f"{self.prefix}_load({unit}, item);"
         elif isinstance(node, Run):

@@ -22,6 +22,7 @@ from tinytrain.program.stages import (
     Listed,
     Load,
     Of,
+    Once,
     Repeat,
     Rows,
     Run,
@@ -125,6 +126,8 @@ class _Stages:
         for node in body:
             if isinstance(node, Repeat):
                 self._repeat(node)
+            elif isinstance(node, Once):
+                self._body(node.body)
             elif isinstance(node, FitHead):
                 self._head(node)
             elif isinstance(node, KeepHead):

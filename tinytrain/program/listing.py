@@ -14,6 +14,7 @@ from tinytrain.program.stages import (
     Listed,
     Load,
     Of,
+    Once,
     Read,
     Repeat,
     Rows,
@@ -64,7 +65,7 @@ def _body(body: tuple, indent: str) -> Iterator[str]:
         yield indent + _line(node)
         if isinstance(node, FitHead):
             yield from _body((node.batches,), indent + INDENT)
-        elif isinstance(node, Repeat):
+        elif isinstance(node, Repeat | Once):
             yield from _body(node.body, indent + INDENT)
         elif isinstance(node, Load):
             yield from _body(node.computed, indent + INDENT)
@@ -78,6 +79,8 @@ def _line(node) -> str:
         many = f" on up to {workers} workers" if workers > 1 else ""
         at_once = f", {node.micro} at a time" if node.micro > 1 else ""
         return f"for {node.count} {node.items.value}{at_once}{many}:"
+    if isinstance(node, Once):
+        return "for the first one only:"
     if isinstance(node, FitHead):
         arrays = ", ".join(b.name for b in node.arrays.values())
         return f"fit a {node.kind} head to {len(node.views)} views into {arrays}:"

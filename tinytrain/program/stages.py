@@ -148,12 +148,23 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
+class Once:
+    """Do `body` once, between what comes before it for the first micro-batch of a list and what comes after.
+
+    Whatever lists were gone over before are done by then.
+    """
+
+    body: tuple
+
+
+@dataclass(frozen=True, eq=False)
 class Repeat:
     """Do `body` for the `count` items of a list, `micro` at a time, in `units` that run at once.
 
     What a micro-batch adds to arrays that the units share comes after what the one before it adds there. So
-    it depends neither on the number of units nor on who is first. `computed`: how many of the items have no
-    features in the cache.
+    it depends neither on the number of units nor on who is first. If lists are gone over one right after the
+    other, units begin with the second one while others are at the first. `computed`: how many of the items
+    have no features in the cache.
     """
 
     items: Items

@@ -7,7 +7,7 @@ import numpy as np
 from tinytrain.plan.costs import n_unlabelled
 from tinytrain.program.calls import Buffer, Call, Role, Table, View
 from tinytrain.program.job import Job
-from tinytrain.program.stages import Augment, Items, Listed, Load, Read, Repeat, Rows, Run, Take, Unit
+from tinytrain.program.stages import Augment, Items, Listed, Load, Once, Read, Repeat, Rows, Run, Take, Unit
 
 
 class StepStages:
@@ -106,13 +106,12 @@ class StepStages:
         shown = grad.rows(0, job.shown)
         yield Call("prototype_loss_grad", (shown, residual, cosine, queries, prototypes, fraction))
         yield self._backward(Items.HARD, hard + unlabelled, Rows(grad, Items.SHOWN))
-        if recipe.step == "both":
-            yield from self._gradient_of_prototypes(residual, cosine, fraction)
-            if job.sampled:
-                yield self._backward(Items.SAMPLED, job.sampled, Rows(grad))
+        if recipe.step == "both" and job.sampled:
+            through = Once(tuple(self._gradient_of_prototypes(residual, cosine, fraction)))
+            yield self._backward(Items.SAMPLED, job.sampled, Rows(grad), through)
 
-    def _backward(self, items: Items, count: int, rows: Rows) -> Repeat:
-        return self._passes(items, count, (Take(rows), Run("backward")))
+    def _backward(self, items: Items, count: int, rows: Rows, *before) -> Repeat:
+        return self._passes(items, count, (*before, Take(rows), Run("backward")))
 
     def _passes(self, items: Items, count: int, body: tuple) -> Repeat:
         units, computed = self.units["backward"], self._computed(items, count)
@@ -128,9 +127,10 @@ class StepStages:
         yield Call("clear", (self._whole("gradients"),))
         yield Call("choose_queries", (latest, self.job.hard))
         yield self._hard_pass(fraction)
-        yield Call("remember_losses", (latest, self._whole("loss")))
-        yield from self._gradient_of_prototypes(*map(self._whole, ("residual", "cosine")), fraction)
-        yield from self._support_pass()
+        yield from self._support_pass(
+            Call("remember_losses", (latest, self._whole("loss"))),
+            *self._gradient_of_prototypes(*map(self._whole, ("residual", "cosine")), fraction),
+        )
 
     def _hard_pass(self, fraction: np.float32) -> Repeat:
         """Embedding, loss and gradient of each pseudo-query."""
@@ -147,10 +147,13 @@ class StepStages:
         )
         return self._passes(Items.HARD, self.job.hard, body)
 
-    def _support_pass(self) -> Iterator:
-        """Gradient of the sampled support images, whose embeddings move the prototypes of the next step."""
+    def _support_pass(self, *before: Call) -> Iterator:
+        """Gradient of the sampled support images, whose embeddings move the prototypes of the next step.
+
+        Their forward passes need not wait for the calls `before`, which end that of pseudo-queries.
+        """
         embeddings, g = self._whole("embeddings of support"), self._whole("gradient of embeddings")
-        body = (Run("forward", Rows(embeddings)), Take(Rows(g)), Run("back"))
+        body = (Run("forward", Rows(embeddings)), Once(before), Take(Rows(g)), Run("back"))
         yield self._passes(Items.SAMPLED, self.job.sampled, body)
         labels = Listed(self._whole("labels"), Items.SAMPLED)
         yield from self._class_sums(embeddings.rows(0, self.job.sampled), labels)
@@ -167,8 +170,6 @@ class StepStages:
         wanted = self._whole("gradient of prototypes")
         others = self._whole("prototypes"), self._whole("embeddings of queries")
         yield Call("prototype_loss_grad", (wanted, *turned, *others, fraction))
-        if not self.job.sampled:
-            return
         divisors = Table(Role.DIVISORS, (self.job.task.n_way,))
         labels = Listed(self._whole("labels"), Items.SAMPLED)
         grad = self._whole("gradient of embeddings")

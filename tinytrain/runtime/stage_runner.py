@@ -22,6 +22,7 @@ from tinytrain.program.stages import (
     Listed,
     Load,
     Of,
+    Once,
     Read,
     Repeat,
     Rows,
@@ -81,8 +82,8 @@ class Runner:
         self.hands = [Hand() for _ in range(threads)] if threads > 1 else [None]
         self.units = self._bound_units()
         self._bound = {
-            Call: self._call, Repeat: self._repeat, Run: self._run, Load: self._load, Store: self._store,
-            Take: self._take, Read: self._read, Augment: self._augment,
+            Call: self._call, Repeat: self._repeat, Once: self._once, Run: self._run, Load: self._load,
+            Store: self._store, Take: self._take, Read: self._read, Augment: self._augment,
         }  # fmt: skip
         self.stages = {stage.name: self.actions(stage.body) for stage in self.program.stages}
 
@@ -97,8 +98,15 @@ class Runner:
         act(self.stages.get(name, ()))
 
     def actions(self, body: Sequence) -> list[Action]:
-        """A function for each node that the runner itself runs; others, such as heads, have none."""
-        return [self._bound[type(node)](node) for node in body if type(node) in self._bound]
+        """A function for each node that the runner itself runs; others, such as heads, have none.
+
+        There is one for lists that are gone over one right after the other in the same units.
+        """
+        found = []
+        for units, group in itertools.groupby(body, _units_of):
+            run = [node for node in group if type(node) in self._bound]
+            found += [self._repeats(units, run)] if units else [self._bound[type(n)](n) for n in run]
+        return found
 
     def _bound_units(self) -> dict[Unit, BoundUnit]:
         """Units for all threads, each with what it runs, for as many images as it is given at once."""
@@ -116,48 +124,71 @@ class Runner:
     # ---- nodes that divide work ---------------------------------------------------------------
 
     def _repeat(self, node: Repeat) -> Action:
-        body, units = self.actions(node.body), self.bound_of(node.units)
+        body = self.actions(node.body)
         if node.items is Items.VIEWS:
             return partial(self._views, node.count, body)
 
         def repeat(work: Work | None) -> None:
             items = self.lists[node.items]
-            if not units:
-                for first in range(0, len(items), node.micro):
-                    batch = items[first : first + node.micro]
-                    self.lists[Items.BATCH] = batch
-                    act(body, Work(batch, first))
-            else:
-                counted = node.items in (Items.IMAGES, Items.SHOWN)
-                self.spread(body, units, items, node.micro, self.progress if counted else None)
+            for first in range(0, len(items), node.micro):
+                batch = items[first : first + node.micro]
+                self.lists[Items.BATCH] = batch
+                act(body, Work(batch, first))
 
         return repeat
+
+    def _repeats(self, units: tuple[Unit, ...], repeated: Sequence[Repeat]) -> Action:
+        """What `units` do for several lists."""
+        bodies, bound = [self.actions(node.body) for node in repeated], self.bound_of(units)
+        counted = repeated[0].items in (Items.IMAGES, Items.SHOWN)
+
+        def repeat(work: Work | None) -> None:
+            lists = [
+                (body, self.lists[node.items], node.micro)
+                for body, node in zip(bodies, repeated, strict=True)
+            ]
+            self.spread(lists, bound, self.progress if counted else None)
+
+        return repeat
+
+    def _once(self, node: Once) -> Action:
+        body = self.actions(node.body)
+
+        def once(work: Work) -> None:
+            if not work.first:
+                act(body)
+
+        return _in_turn(once)
 
     def _views(self, count: int, body: Sequence[Action], work: Work) -> None:
         """Do `body` for `count` views of the image that a unit has been shown."""
         for view in range(count):
             act(body, Work([(view, work.items[0][1])], view, work.unit))
 
-    def spread(
-        self, body: Sequence[Action], units: Sequence[BoundUnit], items, micro: int, on_progress=None
-    ) -> None:
-        """Do `body` for all micro-batches of `items`, the next one in whichever of the units is free."""
-        done, by_hand = itertools.count(micro, micro), {unit.hand: unit for unit in units}
+    def spread(self, lists: Sequence[tuple], units: Sequence[BoundUnit], on_progress=None) -> None:
+        """For each of `lists` (body, items, micro) do body for all micro-batches of the items.
+
+        The next one is done in whichever of the units is free.
+        """
+        counts = [-(-len(items) // micro) for _, items, micro in lists]
+        total, done, by_hand = sum(counts), itertools.count(1), {unit.hand: unit for unit in units}
 
         def do(hand: Hand | None, k: int) -> None:
-            first, unit = k * micro, by_hand[hand]
-            batch = items[first : first + micro]
-            if hand:  # segments for fewer images may have other turns
-                hand.last = len(batch) < micro
-            act(body, Work(batch, first, unit))
+            at = 0
+            while k >= counts[at]:
+                k, at = k - counts[at], at + 1
+            body, items, micro = lists[at]
+            work = Work(items[k * micro : (k + 1) * micro], k * micro, by_hand[hand])
+            if hand:  # other segments have other turns
+                hand.last = k == 0 or len(work.items) < micro
+            act(body, work)
             if on_progress:
-                on_progress(min(next(done), len(items)), len(items))
+                on_progress(next(done), total)
 
-        count = -(-len(items) // micro)
         if len(units) > 1:
-            self.others.in_turns([*by_hand], count, do)
+            self.others.in_turns([*by_hand], total, do)
         else:
-            for k in range(count):
+            for k in range(total):
                 do(units[0].hand, k)
 
     # ---- nodes of one micro-batch ---------------------------------------------------------------
@@ -250,18 +281,8 @@ class Runner:
         """A call; in a unit, what it writes to arrays that are not the unit's own comes in turn."""
         call = self._called(node)
         pairs = zip(node.signature.arrays.values(), node.arrays, strict=True)
-        if not any(mode.is_written and isinstance(array, View | Table) for mode, array in pairs):
-            return call
-
-        def in_turn(work: Work | None) -> None:
-            hand = work and work.unit and work.unit.hand
-            if hand:
-                hand.begin_turn()
-            call(work)
-            if hand:
-                hand.end_turn()
-
-        return in_turn
+        shared = any(mode.is_written and isinstance(array, View | Table) for mode, array in pairs)
+        return _in_turn(call) if shared else call
 
     def _called(self, node: Call) -> Action:
         arguments = [self._argument(a) for a in node.args]
@@ -311,6 +332,25 @@ def act(body: Sequence[Action], work: Work | None = None) -> None:
     """Run a body that `Runner.actions` made."""
     for action in body:
         action(work)
+
+
+def _units_of(node) -> tuple[Unit, ...]:
+    """The units between which a node divides its work."""
+    return node.units if isinstance(node, Repeat) and node.items is not Items.VIEWS else ()
+
+
+def _in_turn(action: Action) -> Action:
+    """`action`, in a unit when its turn has come."""
+
+    def in_turn(work: Work | None) -> None:
+        hand = work and work.unit and work.unit.hand
+        if hand:
+            hand.begin_turn()
+        action(work)
+        if hand:
+            hand.end_turn()
+
+    return in_turn
 
 
 def _found(arguments: Sequence, work: Work | None) -> Iterator:

@@ -52,22 +52,32 @@ class Workers:
         """do(hand, k) for each k below `count`, the next one by whichever of the `hands` is free.
 
         What lies between `begin_turn` and `end_turn` of a hand is done for k after the same turn of k - 1 is
-        over. Turns of one k that are not those of the others begin when k - 1 is done: see `Hand.last`.
-        Raises what `do` raised.
+        over. Turns of a k that are not those of k - 1 begin when k - 1 is done: see `Hand.last`. Raises what
+        `do` raised; if it did so for several k, that of the first of them.
         """
-        passed, numbers = [SimpleQueue() for _ in range(count + 1)], iter(range(count))
+        following = SimpleQueue()  # the next k, and where it hears of what k - 1 has done
+        following.put((0, None))
 
         def serve(hand: Hand) -> None:
+            hand.before, hand.after = None, SimpleQueue()
             try:
-                for k in numbers:
-                    hand.before, hand.after, hand.last = passed[k] if k else None, passed[k + 1], False
+                while True:
+                    k, hand.before = following.get()
+                    hand.after, hand.last = SimpleQueue(), False
+                    following.put((k + 1, hand.after))
+                    if k >= count:
+                        return
                     do(hand, k)
                     hand.after.put(None)
-            except BaseException as error:  # nobody may wait for what is not done
-                for queue in passed:
-                    queue.put(False)
-                if not isinstance(error, _GivenUpError):
-                    raise
+            except BaseException:
+                following.put((count, None))  # nobody may wait for what is not done
+                hand.after.put(False)
+                hand.last = True
+                try:
+                    hand.begin_turn()
+                except _GivenUpError:
+                    return
+                raise
 
         self.run([partial(serve, hand) for hand in hands])
 
@@ -93,6 +103,7 @@ class Hand:
         while self.before is not None:
             done = self.before.get()
             if done is False:
+                self.before.put(False)  # whoever asks again hears the same
                 raise _GivenUpError
             if done is None:
                 self.before = None
@@ -104,7 +115,7 @@ class Hand:
 
 
 class _GivenUpError(Exception):
-    """Another hand has raised an error, which its caller gets."""
+    """Whoever was before has raised an error, which the caller gets."""
 
 
 def _serve(given: SimpleQueue, done: SimpleQueue) -> None:

@@ -68,7 +68,7 @@ class Trainer(Runner):
     def over_images(self, body: Sequence, items: Sequence[Item], units: str) -> None:
         """Load the features of `items`, and do `body` with them, in the `units` of a stage."""
         body, workers = (*self.stages["load"], *body), self.bound_of(self.program.units[units])
-        self.spread(body, workers, items, self.resources.micro)
+        self.spread([(body, items, self.resources.micro)], workers)
 
     def resample(self, rng: np.random.Generator) -> None:
         """Other channels of every layer, drawn at random, from the values that the network now has.
