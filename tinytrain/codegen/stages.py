@@ -233,10 +233,8 @@ class Writer:
         yield f"{kernel}({codes} + {at} * {size}, {ranges}{frozen}, {size});"
 
     def call(self, node: Call, around: Repeat | None) -> Iterator[str]:
-        if Of.LABEL in node.args:
-            label = around.units[0].label.whole
-            node = replace(node, args=tuple(label if arg is Of.LABEL else arg for arg in node.args))
-        kernel, first = node.kernel, node.args[0]
+        args = tuple(around.units[0].label.whole if arg is Of.LABEL else arg for arg in node.args)
+        kernel, first, node = node.kernel, args[0], replace(node, args=args)
         if kernel in WITHOUT or (kernel in OVER_FLASH and isinstance(first, Weight | Bias | LayerArray)):
             return  # trained parameters lie over the weights: nothing is written there
         if kernel == "labels_of":

@@ -25,39 +25,45 @@ class _UnitBuffers:
         self.frozen = ("prefix",) if job.alive else ()
 
     def all(self) -> dict[str, Units]:
-        job, workers = self.job, range(self.job.resources.workers)
-        images = [self._image(f"worker {k}", BEFORE, AFTER) if job.alive else None for k in workers]
-        return {
-            "fill": tuple(map(self._filling, workers)) if job.resources.sets else (),
-            "embed": tuple(self._embedding("embedding", k, images[k], BEFORE, EMBED) for k in workers),
-            "embed after": tuple(self._embedding("head after", k, images[k], AFTER, AFTER) for k in workers),
-            "backward": tuple(self._training(k, images[k]) for k in workers) if job.trains else (),
-            "queries": tuple(map(self._answering, workers)),
-        }
+        workers = [self._worker(k) for k in range(self.job.resources.workers)]
+        return {stage: tuple(worker[stage] for worker in workers) for stage in workers[0]}
+
+    def _worker(self, k: int) -> dict[str, Unit]:
+        """The units of worker k, by stage: in the same bytes where possible, so that calls are bound once."""
+        job, image = self.job, None
+        if job.alive:
+            image = self._image(f"worker {k}", FILL if job.resources.sets else BEFORE, PREDICT)
+        of = job.externals["features"]
+        features = self.table.add(
+            f"features (worker {k})", (job.resources.micro, *of.shape), BEFORE, PREDICT, of.dtype
+        )
+        found = {"fill": self._filling(k, image)} if job.resources.sets else {}
+        found["embed"] = self._embedding("embedding", k, features, image, BEFORE, EMBED)
+        found["embed after"] = self._embedding("head after", k, features, image, AFTER, AFTER)
+        if job.trains:
+            found["backward"] = self._training(k, features, image)
+        return found | {"queries": self._answering(k, features, image)}
 
     # ---- units ----------------------------------------------------------------------------------
 
-    def _filling(self, k: int) -> Unit:
+    def _filling(self, k: int, image: Buffer | None) -> Unit:
         unit = f"fill, worker {k}"
-        return Unit(self._workspace(unit, FILL, FILL, "prefix"), None, self._image(unit, FILL, FILL))
+        image = image or self._image(unit, FILL, FILL)
+        return Unit(self._workspace(unit, FILL, FILL, "prefix"), None, image)
 
-    def _embedding(self, stage: str, k: int, image: Buffer | None, first: int, last: int) -> Unit:
-        unit = f"{stage}, worker {k}"
-        work = self._workspace(unit, first, last, "embed", *self.frozen)
-        return Unit(work, self._features(unit, self.job.resources.micro, first, last), image)
+    def _embedding(self, stage: str, k: int, features: Buffer, image: Buffer | None, *life: int) -> Unit:
+        return Unit(self._workspace(f"{stage}, worker {k}", *life, "embed", *self.frozen), features, image)
 
-    def _training(self, k: int, image: Buffer | None) -> Unit:
-        unit, micro = f"backward, worker {k}", self.job.resources.micro
-        work = self._workspace(unit, BACKWARD, BACKWARD, "backward", "forward", *self.frozen)
-        features = self._features(unit, micro, BACKWARD, BACKWARD)
-        shape = (micro, *self.job.externals["grad embedding"].shape)
-        gradient = self.table.add(f"embedding gradient (worker {k})", shape, BACKWARD, BACKWARD)
-        return Unit(work, features, image, gradient)
+    def _training(self, k: int, features: Buffer, image: Buffer | None) -> Unit:
+        kinds, life = ("backward", "forward", *self.frozen), (BACKWARD, BACKWARD)
+        shape = features.shape[0], *self.job.externals["grad embedding"].shape
+        gradient = self.table.add(f"embedding gradient (worker {k})", shape, *life)
+        return Unit(self._workspace(f"backward, worker {k}", *life, *kinds), features, image, gradient)
 
-    def _answering(self, k: int) -> Unit:
+    def _answering(self, k: int, features: Buffer, image: Buffer | None) -> Unit:
         unit, life = f"queries, worker {k}", (PREDICT, PREDICT)
-        work = self._workspace(unit, *life, "embed", "prefix")
-        return Unit(work, self._features(unit, 1, *life), self._image(unit, *life))
+        image = image or self._image(unit, *life)
+        return Unit(self._workspace(unit, *life, "embed", "prefix"), features, image)
 
     # ---- buffers --------------------------------------------------------------------------------
 
@@ -65,10 +71,6 @@ class _UnitBuffers:
         """Room for values inside of segments of some kinds. The frozen part runs in it before the rest."""
         size = max((s.nbytes for s in self.segments if s.kind in kinds), default=0)
         return self.table.add(f"workspace ({unit})", (size,), first, last, "uint8")
-
-    def _features(self, unit: str, count: int, first: int, last: int) -> Buffer:
-        features = self.job.externals["features"]
-        return self.table.add(f"features ({unit})", (count, *features.shape), first, last, features.dtype)
 
     def _image(self, unit: str, first: int, last: int) -> Buffer | None:
         """The augmented image of a unit: it is made of what the decoder holds.

@@ -1,6 +1,6 @@
 """Programs bound to memory: every symbolic argument of a call becomes an array before anything runs."""
 
-from collections.abc import Sequence
+from collections.abc import Container
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from tinytrain.kernels.dispatch.native_calls import join_native
 from tinytrain.program.backends.working_copy import WorkingCopy
 from tinytrain.program.calls import Bias, Buffer, Columns, LayerArray, Role, Segment, Table, View, Weight
 from tinytrain.program.program import Program
+from tinytrain.program.segments import turns
 from tinytrain.runtime.thread_pool import Hand
 
 
@@ -22,6 +23,7 @@ class Binder:
         self.tables: dict[Role, np.ndarray] = {}  # small arrays beside the arena
         # By where they lie: units that work one after another often have the same bytes for the same segment.
         self.bound: dict[tuple, tuple] = {}
+        self._named: dict[Segment, tuple] = {}  # external buffers that it names, and its turns
 
     def array(self, name: str) -> np.ndarray:
         """The array of a program buffer."""
@@ -42,21 +44,24 @@ class Binder:
         workspace: Buffer,
         externals: dict[Buffer, np.ndarray],
         own=None,
-        turns: Sequence[range] = (),
         hand: Hand | None = None,
+        shared: Container[Buffer] = (),
     ):
         """Bound calls, few for many, and output arrays of `segment` in the program buffer `workspace`.
 
-        `own` kernels are called instead of others of their names. Each of the `turns`, ranges of calls, is
-        done when the turn of `hand` has come.
+        `own` kernels are called instead of others of their names. With a `hand`, others work at the same
+        time, and `shared` buffers change when its turn has come.
         """
-        arguments = (a for call in segment.calls for a in call.args)
-        named = {a.buffer for a in (*arguments, *segment.outputs) if isinstance(a, View)}
+        if segment not in self._named:
+            arguments = (a for call in segment.calls for a in call.args)
+            named = {a.buffer for a in (*arguments, *segment.outputs) if isinstance(a, View)}
+            self._named[segment] = named & segment.external, turns(segment, shared) if hand else ()
+        named, in_turn = self._named[segment]
         given = frozenset((b, array.ctypes.data) for b, array in externals.items() if b in named)
         key = segment, self.program.offset(workspace.name), given, hand, *(own or {}).values()
         if key not in self.bound:
             calls, outputs = self.calls(segment, workspace, externals, own)
-            for turn in reversed(turns):
+            for turn in reversed(in_turn):
                 calls[turn.stop : turn.stop] = [(hand.end_turn, ())]
                 calls[turn.start : turn.start] = [(hand.begin_turn, ())]
             self.bound[key] = join_native(calls), outputs

@@ -6,7 +6,6 @@ import numpy as np
 
 from tinytrain.episode.augment import Augmentation
 from tinytrain.episode.kind import Change
-from tinytrain.program.segments import turns
 from tinytrain.program.stages import Of, Unit
 from tinytrain.runtime.bind import Binder
 from tinytrain.runtime.thread_pool import Hand
@@ -62,9 +61,7 @@ class BoundUnit:
         views = {external: bind.whole(buffer) for external, buffer in own.items() if buffer is not None}
         shared, rows = {b for b in own if unit.own(b) is None}, {"show_rows": self._rows.show_rows}
         self.segments = {
-            (kind, n): bind.segment(
-                segment, unit.workspace, views, rows, turns(segment, shared) if hand else (), hand
-            )
+            (kind, n): bind.segment(segment, unit.workspace, views, rows, hand, shared)
             for (kind, n), segment in program.segments.items()
             if kind in kinds and n <= most
         }
