@@ -7,7 +7,6 @@ having seen all others. `preferred` was settled by `meta.studies.committees`.
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -26,8 +25,7 @@ from tinytrain.network.committee import Committee, members_of
 from tinytrain.network.input_spec import InputSpec
 from tinytrain.network.network import Network
 from tinytrain.runtime.device import Device
-from tinytrain.runtime.embedder import Embedder, embedder_of
-from tinytrain.runtime.thread_pool import Workers
+from tinytrain.runtime.embedder import embedder_of
 
 ROUND = 16  # images of each worker between two reports of progress
 MOST = 400  # images that are compared: with more it would take longer than seconds
@@ -194,21 +192,11 @@ def _spread(labels: np.ndarray, seed: int) -> np.ndarray:
 
 def embed(network: Network, images: Images, device: Device) -> np.ndarray:
     """Embeddings (n, d) of length 1 of all images, several at once if the device has threads."""
-    hands = max(1, min(device.threads, len(images) // ROUND))
-    embedders = [embedder_of(network, backend=device.backend) for _ in range(hands)]
+    embedder = embedder_of(network, backend=device.backend, threads=device.threads)
     out = np.empty((len(images), network.embedding_size), np.float32)
-
-    def work(embedder: Embedder, chosen: np.ndarray) -> None:
-        out[chosen] = embedder.embed(images.take(chosen))
-
-    workers, many = Workers(hands - 1), kind_of(images.kind).plural
-    try:
-        with one_thread():
-            for first in range(0, len(images), ROUND * hands):
-                chosen = np.arange(first, min(first + ROUND * hands, len(images)))
-                parts = np.array_split(chosen, hands)
-                workers.run([partial(work, *pair) for pair in zip(embedders, parts, strict=True)])
-                device.progress(f"{many} compared", int(chosen[-1]) + 1, len(images), None)
-    finally:
-        workers.close()
+    many, some = kind_of(images.kind).plural, ROUND * device.threads
+    for first in range(0, len(images), some):
+        chosen = range(first, min(first + some, len(images)))
+        embedder.embed(images.take(chosen), out=out[first : chosen.stop])
+        device.progress(f"{many} compared", chosen.stop, len(images), None)
     return out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-6)

@@ -1,6 +1,5 @@
 """What adaptations run on: this computer. A simulated board overrides the methods."""
 
-import os
 import time
 from collections.abc import Callable
 from numbers import Integral
@@ -13,6 +12,7 @@ from tinytrain.episode.episode import Episode
 from tinytrain.network.network import Network
 from tinytrain.program.program import Program
 from tinytrain.runtime.adaptation import Run
+from tinytrain.runtime.thread_pool import cores
 
 
 class Clock:
@@ -32,7 +32,8 @@ class Clock:
 class Device:
     """Kernels of one `backend`, memory for programs, clocks, threads, and a callback for progress.
 
-    `threads` is the most images worked on at once (default: the number of cores); it never changes a result.
+    `threads` is the most images worked on at once (default: one for each core that this process may use); it
+    never changes a result.
     `progress(stage, done, total, loss)` is called after every step. Raises UsageError for a number of threads
     below 1. `now` is the clock, in seconds: a budget with a time is kept by it.
     """
@@ -45,7 +46,7 @@ class Device:
         now: Callable[[], float] = time.perf_counter,
     ):
         self.backend, self.progress, self.now = backend, progress, now
-        self.threads = (os.cpu_count() or 1) if threads is None else whole("threads", threads, 1)
+        self.threads = cores() if threads is None else whole("threads", threads, 1)
 
     def open(self, network: Network, episode: Episode, seed: int = 0) -> Run:
         """An adaptation of `network` to `episode`, to be used in a with statement.

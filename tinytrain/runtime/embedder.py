@@ -1,4 +1,4 @@
-"""Compiled forward passes: images in, embeddings or features out, one image at a time."""
+"""Compiled forward passes: images in, embeddings or features out, one image at a time in each worker."""
 
 import os
 import threading
@@ -17,20 +17,25 @@ from tinytrain.episode.kind import Change
 from tinytrain.kernels.blas import one_thread
 from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
+from tinytrain.plan.recipe import MOST_WORKERS
 from tinytrain.program.backends.registry import FLOAT32
 from tinytrain.program.backends.working_copy import working_copy
 from tinytrain.program.forward import compile_forward
 from tinytrain.runtime.bind import Binder, run
 from tinytrain.runtime.bound_unit import BoundUnit
+from tinytrain.runtime.thread_pool import Hand, Workers, cores
+
+IMAGES_OF_WORKER = 8  # at least, so that a further one is worth its start
 
 
 class Embedder:
     """`network`, with `delta` applied if one is given, compiled for one image at a time.
 
     `precision` is by default that of the delta, or float32. `features` are the input of the block of layer
-    `cut`, by default the last one. `arena` is the bytes that it works in. Threads that share an embedder take
-    turns at `embed`, and forked processes can go on with it. Raises InputError for a delta of another
-    backbone.
+    `cut`, by default the last one. Long lists are embedded by up to `threads` workers, by default one for
+    each core that this process may use. `arena` is the bytes that those work in that there have been. Threads
+    that share an embedder take turns at `embed`, and forked processes can go on with it. Raises InputError
+    for a delta of another backbone.
     """
 
     _all: ClassVar[weakref.WeakSet] = weakref.WeakSet()
@@ -42,36 +47,72 @@ class Embedder:
         backend: str = "auto",
         precision: str | None = None,
         cut: int | None = None,
+        threads: int | None = None,
     ):
         precision = precision or (delta.precision if delta else FLOAT32.name)
         program = compile_forward(apply(network, delta) if delta else network, precision, cut)
-        self.network, self.program, self.arena = program.network, program, program.nbytes
-        self.kernels = kernel_table.load(backend)
-        bind = Binder(program, Arena(program.nbytes), working_copy(program, network), self.kernels)
-        self.unit = BoundUnit(bind, program.units["embed"][0], ("prefix", "embed"), 1)
-        self._turn = threading.Lock()
+        self.network, self.program, self.kernels = program.network, program, kernel_table.load(backend)
+        self._working, self._units = working_copy(program, network), []
+        self.add_worker()
+        self._share(threads)
+
+    def _share(self, threads: int | None) -> None:
+        self.threads = min(MOST_WORKERS, threads or cores())
         self._all.add(self)
+        self.renew_turns()
+
+    def renew_turns(self) -> None:
+        """A forked process lacks the threads whose turn it may be: nobody else would let go of locks."""
+        self._turns = [threading.Lock() for _ in range(self.threads)]
+
+    @property
+    def arena(self) -> int:
+        return len(self._units) * self.program.nbytes
+
+    @property
+    def workers(self) -> int:
+        """How many there have been."""
+        return len(self._units)
+
+    def add_worker(self) -> None:
+        bind = Binder(self.program, Arena(self.program.nbytes), self._working, self.kernels)
+        self._units.append(BoundUnit(bind, self.program.units["embed"][0], ("prefix", "embed"), 1))
 
     def embed(
-        self, images: Images, augmentation: Callable[[int], Change | None] = lambda i: None
+        self,
+        images: Images,
+        augmentation: Callable[[int], Change | None] = lambda i: None,
+        out: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Embeddings (n, d) float32 of images, each augmented by `augmentation(i)`.
+        """Embeddings (n, d) float32 of images, each augmented by `augmentation(i)`, in `out` if it is given.
 
         Raises AnswerError ``network-not-finite`` if one holds NaN or infinity.
         """
-        out = np.empty((len(images), self.network.embedding_size), np.float32)
-        with one_thread(), np.errstate(all="ignore"):  # what overflows is said below, in one line
-            for i in range(len(images)):
-                image = images.image(i, self.network.input)
-                with self._turn:
-                    out[i] = self.embedding(image, augmentation(i))
-                if not np.isfinite(out[i]).all():
-                    raise AnswerError(
-                        "network-not-finite",
-                        f"{one_line(self.network.name, 100)} gives NaN or infinity for image"
-                        f" {one_line(images.names[i], 200)}: its values, or the delta's, are too large; use"
-                        " others",
-                    )
+        count = len(images)
+        out = np.empty((count, self.network.embedding_size), np.float32) if out is None else out
+        hands = max(1, min(self.threads, count // IMAGES_OF_WORKER))
+        numbers = {Hand(): k for k in range(hands)}
+
+        def look(hand: Hand, i: int) -> None:
+            k, image = numbers[hand], images.image(i, self.network.input)
+            with self._turns[k]:
+                out[i] = self.embedding(image, augmentation(i), k)
+            if not np.isfinite(out[i]).all():
+                raise AnswerError(
+                    "network-not-finite",
+                    f"{one_line(self.network.name, 100)} gives NaN or infinity for image"
+                    f" {one_line(images.names[i], 200)}: its values, or the delta's, are too large; use"
+                    " others",
+                )
+
+        while self.workers < hands:
+            self.add_worker()
+        others = Workers(hands - 1)
+        try:
+            with one_thread(), np.errstate(all="ignore"):  # what overflows is said above, in one line
+                others.in_turns([*numbers], count, look)
+        finally:
+            others.close()
         return out
 
     def codes(self, images: Images) -> tuple[np.ndarray, np.ndarray]:
@@ -88,19 +129,20 @@ class Embedder:
                 self.program.backend.keep_features(self.kernels, *at, features, codes[i], ranges[i])
         return codes, ranges
 
-    def features(self, image: np.ndarray, augmentation: Change | None = None) -> np.ndarray:
-        """Features of an image (height, width, channels) uint8; valid until the next call."""
-        self.unit.show(image)
-        self.unit.augment(augmentation)
-        if ("prefix", 1) in self.unit.segments:
-            run(self.unit.segments["prefix", 1][0])
-        return self.unit.frozen
+    def features(self, image: np.ndarray, augmentation: Change | None = None, worker: int = 0) -> np.ndarray:
+        """Features of an image (height, width, channels) uint8; valid until the next call of a worker."""
+        unit = self._units[worker]
+        unit.show(image)
+        unit.augment(augmentation)
+        if ("prefix", 1) in unit.segments:
+            run(unit.segments["prefix", 1][0])
+        return unit.frozen
 
-    def embedding(self, image: np.ndarray, augmentation: Change | None = None) -> np.ndarray:
-        """Embedding (d,) of such an image; valid until the next call."""
-        features = self.features(image, augmentation)
-        np.copyto(self.unit.features[0], features.reshape(self.unit.features[0].shape))
-        calls, (embedding,) = self.unit.segments["embed", 1]
+    def embedding(self, image: np.ndarray, augmentation: Change | None = None, worker: int = 0) -> np.ndarray:
+        """Embedding (d,) of such an image; valid until the next call of a worker."""
+        features, unit = self.features(image, augmentation, worker), self._units[worker]
+        np.copyto(unit.features[0], features.reshape(unit.features[0].shape))
+        calls, (embedding,) = unit.segments["embed", 1]
         run(calls)
         return embedding[0]
 
@@ -112,35 +154,53 @@ class SideBySide(Embedder):
     """
 
     def __init__(
-        self, committee: Committee, changes: tuple[Changes, ...] | None = None, backend: str = "auto"
+        self,
+        committee: Committee,
+        changes: tuple[Changes, ...] | None = None,
+        backend: str = "auto",
+        threads: int | None = None,
     ):
         parts = changes or (None,) * len(committee.members)
         self.members = [Embedder(n, part, backend) for n, part in zip(committee.members, parts, strict=True)]
         self.network, self.kernels = committee, self.members[0].kernels
-        self.arena = sum(member.arena for member in self.members)
-        self._turn = threading.Lock()
-        self._all.add(self)
+        self._share(threads)
 
-    def embedding(self, image: np.ndarray, augmentation: Change | None = None) -> np.ndarray:
-        parts = [member.embedding(image, augmentation)[None] for member in self.members]
+    @property
+    def arena(self) -> int:
+        return sum(member.arena for member in self.members)
+
+    @property
+    def workers(self) -> int:
+        return min(member.workers for member in self.members)
+
+    def add_worker(self) -> None:
+        for member in self.members:
+            member.add_worker()
+
+    def embedding(self, image: np.ndarray, augmentation: Change | None = None, worker: int = 0) -> np.ndarray:
+        parts = [member.embedding(image, augmentation, worker)[None] for member in self.members]
         for part in parts:
             self.kernels.normalize_rows(part)
         return np.concatenate(parts, axis=1)[0]
 
 
-def embedder_of(network: Network | Committee, delta: Delta | None = None, backend: str = "auto") -> Embedder:
+def embedder_of(
+    network: Network | Committee,
+    delta: Delta | None = None,
+    backend: str = "auto",
+    threads: int | None = None,
+) -> Embedder:
     """What embeds images by `network`, with `delta` applied if one is given. Raises what `Embedder` does."""
     if not isinstance(network, Committee):
-        return Embedder(network, delta, backend)
+        return Embedder(network, delta, backend, threads=threads)
     if delta is not None:
         delta.check_backbone(network)
-    return SideBySide(network, delta.members if delta else None, backend)
+    return SideBySide(network, delta.members if delta else None, backend, threads)
 
 
 def _turns_anew() -> None:
-    """A forked process lacks the thread whose turn it may be; nobody else would let go of the lock."""
     for embedder in Embedder._all:
-        embedder._turn = threading.Lock()
+        embedder.renew_turns()
 
 
 os.register_at_fork(after_in_child=_turns_anew)

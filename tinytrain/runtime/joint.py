@@ -12,6 +12,7 @@ from tinytrain.heads.head import Head, HeadMethod
 from tinytrain.heads.leave_one_out import COLUMNS
 from tinytrain.heads.repeats import Sketches
 from tinytrain.network.committee import Committee
+from tinytrain.plan.recipe import MOST_WORKERS
 from tinytrain.planner.committee import head_arrays, head_bytes, head_methods, head_too_large
 from tinytrain.runtime.answers import answer
 from tinytrain.runtime.device import Device
@@ -45,7 +46,7 @@ class JointFitting(Fitting):
     def __init__(
         self, device: Device, committee: Committee, episode: Episode, method: HeadMethod, memory: int
     ):
-        self.committee, self.episode, self.memory, self.backend = committee, episode, memory, device.backend
+        self.committee, self.episode, self.memory, self.device = committee, episode, memory, device
         labels, way, size = episode.support.labels, episode.n_way, committee.embedding_size
         self.methods = head_methods(method)
         self.rows_after = np.empty((len(labels), COLUMNS), np.float32)
@@ -62,14 +63,17 @@ class JointFitting(Fitting):
     def look_with(self, changes: tuple[Changes, ...]) -> None:
         """Embed images by members with these `changes`."""
         self.embedder = None  # its arena is free before the next one is taken
-        self.embedder = SideBySide(self.committee, changes, self.backend)
-        n = len(self.labels)
-        taken = self.embedder.arena + head_bytes(self.methods[0], self.episode.n_way, self.size, n)
+        self.embedder = SideBySide(self.committee, changes, self.device.backend)
+        n, each = len(self.labels), self.embedder.arena
+        taken = each + head_bytes(self.methods[0], self.episode.n_way, self.size, n)
         if taken > self.memory:
             raise head_too_large(self.committee, n, taken, self.memory)
         more = min(n - 1, (self.memory - taken) // (4 * self.size))
         self.room = np.empty((1 + more, self.size), np.float32)
-        self.arena = max(self.arena, taken + 4 * self.size * more)
+        taken += 4 * self.size * more
+        workers = min(MOST_WORKERS, 1 + (self.memory - taken) // each)  # however many threads there are
+        self.embedder.threads = min(workers, self.device.threads)
+        self.arena = max(self.arena, taken + (workers - 1) * each)
 
     def _fitted(self, after: bool, steps: int, sketches: Sketches | None = None):
         copies, way = self.repeats.copies, self.episode.n_way
@@ -85,8 +89,7 @@ class JointFitting(Fitting):
         return self.fit(embeddings, fits, self.scratch, rows, steps, sketches)[:2]
 
     def _embed(self, view: int, chosen: np.ndarray, out: np.ndarray) -> None:
-        for row, i in zip(out, chosen, strict=True):  # never all of them a second time
-            row[:] = self.embedder.embed(self.episode.support.take([i]))[0]
+        self.embedder.embed(self.episode.support.take(chosen), out=out)
         self.macs += len(chosen) * self.committee.macs
 
     def kept(self, head: Head) -> Head:
@@ -95,8 +98,10 @@ class JointFitting(Fitting):
 
     def answer(self, answers: np.ndarray, *heads: Head) -> None:
         """Write the `answers` (heads, n) of each head for the query images."""
-        query = self.episode.query
-        for i in range(len(query)):
-            embedding = self.embedder.embed(query.take([i]))
-            for row, head in zip(answers, heads, strict=True):
-                row[i] = answer(head, embedding)
+        query, some = self.episode.query, len(self.room)
+        for first in range(0, len(query), some):
+            chosen = range(first, min(first + some, len(query)))
+            embeddings = self.embedder.embed(query.take(chosen), out=self.room[: len(chosen)])
+            for i, embedding in zip(chosen, embeddings, strict=True):
+                for row, head in zip(answers, heads, strict=True):
+                    row[i] = answer(head, embedding[None])

@@ -1,12 +1,24 @@
 """Threads that do a part of the work of each step beside the caller."""
 
+import os
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 
 import numpy as np
+
+
+def cores() -> int:
+    """Processors that this process may use: those that ``taskset`` and the quota of its cgroup leave it."""
+    allowed = len(os.sched_getaffinity(0))
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return max(1, min(allowed, -(-int(quota) // int(period))))
+    except (OSError, ValueError):  # no such file, or no quota
+        return allowed
 
 
 class Workers:

@@ -122,7 +122,7 @@ def bound(kernel_name, replacement):
     if kernel_name:
         setattr(table, kernel_name, machine._wrap(kernel_name, replacement))
     bind = Binder(program, GuardedArena(program.nbytes), WorkingCopy(toy_network()), table)
-    views = {program.externals["input"]: bind.array("augmented image (worker 0)")}
+    views = {program.externals["input"]: bind.whole(program.units["fill"][0].augmented)}
     return machine, bind.segment(program.segments["prefix", 1], program.units["fill"][0].workspace, views)[0]
 
 
