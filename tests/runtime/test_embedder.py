@@ -19,7 +19,7 @@ from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.recipe import Recipe, Resources, Update
 from tinytrain.program.compile import compile_training
 from tinytrain.program.forward import compile_forward
-from tinytrain.runtime.embedder import Embedder
+from tinytrain.runtime.embedder import IMAGES_OF_WORKER, Embedder
 from tinytrain.runtime.predict import Predictor
 
 FORMS = [("blocks", "float32"), ("headed", "float32"), ("blocks", "int8"), ("headed", "int8")]
@@ -53,6 +53,23 @@ def test_a_network_without_a_delta_embeds_as_the_oracle_does(name, precision):
         integers = Integers(network)
         want = np.stack([integers.embedding(integers.run(integers.pixels(x))[-1]) for x in arrays])
         np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+@each("threads", [1, 2, 3, 20])
+@each("name, precision", FORMS)
+def test_a_list_has_the_embeddings_of_its_images_whatever_the_threads(threads, name, precision):
+    network, few = network_of(name, precision), IMAGES_OF_WORKER - 1
+    arrays = images_of(network.input.shape, 40)
+    images = Images(np.zeros(40, np.int32), tuple(map(str, range(40))), lambda i, size: arrays[i])
+    embedder = Embedder(network, precision=precision, threads=threads)
+    alone = [embedder.embed(images.take([i])) for i in range(40)]
+    assert embedder.embed(images.take(range(few))).tobytes() == b"".join(x.tobytes() for x in alone[:few])
+    assert embedder.workers == 1 and embedder.arena == embedder.program.nbytes
+    room = np.empty((40, network.embedding_size), np.float32)
+    assert embedder.embed(images, out=room) is room
+    assert room.tobytes() == b"".join(x.tobytes() for x in alone)
+    assert embedder.workers == min(threads, 40 // IMAGES_OF_WORKER)
+    assert embedder.arena == embedder.workers * embedder.program.nbytes
 
 
 @each("name, precision", FORMS)

@@ -1,16 +1,18 @@
 """Threads beside the caller: all work is done, errors arrive, an interrupt of the caller harms nothing."""
 
 import gc
+import os
 import random
 import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 from cases import each
 
-from tinytrain.runtime.thread_pool import Hand, Workers
+from tinytrain.runtime.thread_pool import Hand, Workers, cores
 
 
 def test_the_caller_and_every_thread_work_at_once():
@@ -127,6 +129,21 @@ def test_an_error_in_a_turn_reaches_the_caller_and_nobody_waits_for_it(threads, 
     workers.in_turns(hands, 5, do)
     assert done == [0, 1, 2, 3, 4]
     workers.close()
+
+
+@each(
+    ("quota", "found"),
+    [("max 100000", 4), ("150000 100000", 2), ("900000 100000", 4), ("5000 100000", 1), (None, 4)],
+)
+def test_cores_are_those_that_affinity_and_quota_leave(quota, found, monkeypatch):
+    def read(path):
+        if quota is None:
+            raise FileNotFoundError
+        return f"{quota}\n"
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 3, 5, 9})
+    monkeypatch.setattr(Path, "read_text", read)
+    assert cores() == found
 
 
 def test_closing_ends_the_threads_and_so_does_letting_go_of_them():

@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 
 import numpy as np
 
@@ -90,8 +91,8 @@ def growth_of_probe(run: Run, program) -> int:
     peaks = []
 
     class Watched(scoring._Scoring):
-        def __init__(self, bind, source):
-            super().__init__(bind, source)
+        def __init__(self, bind, source, threads):
+            super().__init__(bind, source, threads)
             bind.arena.release([])  # all of it is zero
             peaks.append(Peak())
 
@@ -111,8 +112,10 @@ def warm(bound: Trainer) -> None:
         Source(bound.source.read, lambda view, i: None, bound.labels), bound.workers,
     )  # fmt: skip
     trainer.run("cache")
+    for hand in filter(None, trainer.hands):  # nobody waits for another one here
+        hand.before, hand.after = None, SimpleQueue()
     for stage in ("embed", "backward"):
-        units = [trainer.units[unit] for unit in program.units[stage][: trainer.workers]]
+        units = trainer.bound_of(program.units[stage])
         for unit in units if program.precision == "int8" else ():  # segments ask for rows of an image
             unit.show(bound.source.read(0))
         warm_lanes(units, trainer.others)

@@ -17,6 +17,7 @@ from cases import each, quick
 from published import published_file
 
 from tinytrain.datasets.samplers import meta_dataset_sizes
+from tinytrain.plan.recipe import MOST_WORKERS
 from tinytrain.policies.registry import POLICIES
 
 RUNS = int(os.environ.get("TINYTRAIN_OS_RUNS", "0"))
@@ -68,7 +69,14 @@ SOME = [  # None: the smallest budget
 def started(network, policy, budget, macs, shots=(5,) * 5, queries=10, precision="float32", **options):
     """One finished run in a process of its own."""
     task = {"network": str(network), "policy": policy, "budget": budget, "macs": macs, "precision": precision}
-    task |= {"shots": list(shots), "queries": queries, "lanes": 2, "leak": 0, "hard": False, "whole": False}
+    task |= {
+        "shots": list(shots),
+        "queries": queries,
+        "lanes": MOST_WORKERS,
+        "leak": 0,
+        "hard": False,
+        "whole": False,
+    }
     task |= options
     script = Path(__file__).with_name("os_memory.py")
     command = [sys.executable, str(script), json.dumps(task)]
@@ -112,6 +120,14 @@ def test_few_bytes_hold_an_adaptation_in_int8_also_under_a_limit(network, budget
         f" {run['smallest']:,} |",
         end="",
     )
+
+
+@pytest.mark.slow
+@each("lanes", [3, MOST_WORKERS])
+def test_the_budget_holds_at_any_number_of_threads_and_few_touch_less(lanes):
+    run = measured("tinytrain-small", "tinytrain", 4_000_000, 0.15, lanes=lanes, hard=True)
+    assert run["growth"] <= run["budget"] + SLACK and run["lanes"] > 3  # workers
+    assert (run["growth"] < 0.6 * run["arena"]) == (lanes == 3)
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ DENSE_LAYERS = 12  # of a transformer: those of two blocks
 IMAGES, SAMPLED = 0.6, 1 / 3
 # The highest cost of one image as a fraction of a full backward pass; a larger budget buys more images.
 MAX_IMAGE_COST = 0.3
-# Fraction of the memory for trained parameters: with 0.4 two workers have room in 1 MB, with 0.5 only one.
+# Fraction of the memory for trained parameters, so that two workers have room in 1 MB.
 PARAMETERS = 0.4
 RELATIVE_RATE, BIAS_RATE = 0.01, 5e-4
 # Steps for so many images or fewer, and the most. Between them steps grow with the square root of the images.

@@ -4,6 +4,7 @@ import os
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -67,11 +68,11 @@ class Workers:
         over. Turns of a k that are not those of k - 1 begin when k - 1 is done: see `Hand.last`. Raises what
         `do` raised; if it did so for several k, that of the first of them.
         """
-        following = SimpleQueue()  # the next k, and where it hears of what k - 1 has done
-        following.put((0, None))
+        following, failed = SimpleQueue(), []
+        following.put((0, None))  # the next k, and where it hears of what k - 1 has done
 
         def serve(hand: Hand) -> None:
-            hand.before, hand.after = None, SimpleQueue()
+            k, hand.after = 0, SimpleQueue()
             try:
                 while True:
                     k, hand.before = following.get()
@@ -81,17 +82,15 @@ class Workers:
                         return
                     do(hand, k)
                     hand.after.put(None)
-            except BaseException:
+            except BaseException as error:
                 following.put((count, None))  # nobody may wait for what is not done
                 hand.after.put(False)
-                hand.last = True
-                try:
-                    hand.begin_turn()
-                except _GivenUpError:
-                    return
-                raise
+                if not isinstance(error, _GivenUpError):
+                    failed.append((k, error))
 
         self.run([partial(serve, hand) for hand in hands])
+        if failed:
+            raise min(failed, key=itemgetter(0))[1]
 
     def close(self) -> None:
         """Let the threads end, after what they are at."""
@@ -115,7 +114,6 @@ class Hand:
         while self.before is not None:
             done = self.before.get()
             if done is False:
-                self.before.put(False)  # whoever asks again hears the same
                 raise _GivenUpError
             if done is None:
                 self.before = None

@@ -142,8 +142,10 @@ def add_threads(parser) -> None:
 
 
 def workers(arguments) -> int:
-    """Number of workers: ``--threads``, by default the number of cores."""
-    return arguments.threads or os.cpu_count() or 1
+    """Number of workers: ``--threads``, by default one for each core that this process may use."""
+    from tinytrain.runtime.thread_pool import cores
+
+    return arguments.threads or cores()
 
 
 def backbone_files(path: str | None) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ class Int8(Backend):
     name = "int8"
     dtype = weight_form = "int8"
     shows_rows = in_codes = is_tight = True
-    parameter_bytes = 10  # one worker trains; beside the moments there is what rounding left
+    parameter_bytes = 10  # beside the moments there is what rounding left
     emitter, updates, copy = Int8Emitter, int8_updates, Int8Copy
 
     def obstacle(self, network: Network, recipe: Recipe) -> str | None:
