@@ -13,6 +13,7 @@ from toynets import images, images_of, relative, toy
 from toysegments import bound, forward_segment
 
 from tinytrain import kernels
+from tinytrain.backbones.load import load_backbone
 from tinytrain.episode.augment import Augmentation
 from tinytrain.plan.budget import TaskShape
 from tinytrain.program.autodiff import streamed
@@ -71,6 +72,16 @@ def test_an_image_is_streamed_if_that_takes_less_than_row_tiles(size, streams, m
     monkeypatch.setattr(Emitter, "streams", lambda *_: 0)
     in_tiles = forward_segment(network, 0, last, 1)[0].nbytes
     assert (chosen < in_tiles) if streams else (chosen == in_tiles)
+
+
+@each("network", [toy("blocks", 64), toy("headed", 46), load_backbone("small")])
+def test_one_schedule_says_what_streaming_takes_wherever_it_ends(network):
+    ends = usable(network)
+    longest = streamed.Schedule(network.nodes, ends[-1])
+    for end in ends:
+        alone = streamed.Schedule(network.nodes, end)
+        numbers = [room * n.out_hw[1] * n.cout for room, n in zip(alone.room, alone.nodes, strict=True)]
+        assert longest.size(end) == sum(numbers)
 
 
 @pytest.mark.parametrize("name", ["blocks", "headed", "dense"])

@@ -39,18 +39,20 @@ class Schedule:
     """The `steps` of nodes [0, last), and for how many rows of its output each has `room`."""
 
     def __init__(self, nodes: tuple[Node, ...], last: int):
-        self.nodes, self.last = nodes[:last], last
+        self.nodes = nodes[:last]
         self.sources = sources_of(self.nodes)
+        self.adding = [[k for k in range(i, last) if i in self.sources[k][1:]] for i in range(last)]
         self.steps: list[Step] = []
         self.base, self.top, self.room = [0] * last, [0] * last, [0] * last
         self._need(last - 1, 0, nodes[last - 1].out_hw[0])
 
-    @property
-    def size(self) -> int:
-        """Values in all buffers."""
-        return sum(
-            rows * node.out_hw[1] * node.cout for rows, node in zip(self.room, self.nodes, strict=True)
-        )
+    def size(self, end: int) -> int:
+        """Values in all buffers of a schedule of nodes [0, end), where a block ends.
+
+        Those before its last one have the same room there: their rows are made in the same order.
+        """
+        rooms = *self.room[: end - 1], self.nodes[end - 1].out_hw[0]
+        return sum(rows * node.out_hw[1] * node.cout for rows, node in zip(rooms, self.nodes, strict=False))
 
     def _need(self, i: int, low: int, high: int) -> None:
         """Rows [low, high) of the output of node i are there; those below `low` are not needed any more."""
@@ -72,8 +74,7 @@ class Schedule:
 
     def _added(self, i: int) -> int:
         """The first row of node i that has not been added yet; the last one if none is added."""
-        adding = (k for k in range(i + 1, self.last) if i in self.sources[k][1:])
-        return min((self.top[k] for k in adding), default=self.nodes[i].out_hw[0])
+        return min((self.top[k] for k in self.adding[i]), default=self.nodes[i].out_hw[0])
 
 
 @lru_cache(256)
@@ -90,7 +91,11 @@ def streamed_nodes(emitter, last: int, row_tile: int) -> int:
     nodes = emitter.nodes
     ends = [k for k in range(2, last + 1) if k == last or nodes[k].block != nodes[k - 1].block]
     usable = next((k for k in range(last) if not is_streamed(emitter, k)), last)
-    found = {end: _peak(nodes, [end, *ends], row_tile) for end in [0, *ends] if end <= usable}
+    found = {0: _peak(nodes, [0, *ends], 0, row_tile)}
+    if streamed_ends := [end for end in ends if end <= usable]:
+        longest = schedule_of(nodes, streamed_ends[-1])
+        patches = _patches(nodes[0], row_tile)
+        found |= {e: _peak(nodes, [e, *ends], longest.size(e) + patches, row_tile) for e in streamed_ends}
     return min(found, key=found.__getitem__)
 
 
@@ -102,15 +107,19 @@ def is_streamed(emitter, i: int) -> bool:
     return by_rows and read[0] == i - 1 and -1 not in read[1:]
 
 
-def _peak(layers: tuple[Node, ...], ends: list[int], row_tile: int) -> int:
-    """About how many values there are at once if `streamed` computes the layers up to the first of `ends`.
+def _patches(stem: Node, row_tile: int) -> int:
+    """Values of the patches that the first layer multiplies at once."""
+    row = stem.out_hw[1] * stem.fan_in
+    return row * max(1, min(STEM_ROWS, row_tile // 4 // row))
+
+
+def _peak(layers: tuple[Node, ...], ends: list[int], streamed: int, row_tile: int) -> int:
+    """About how many values there are at once if the layers up to the first of `ends` take `streamed` ones.
 
     The blocks behind them, up to the other `ends`, are computed in row tiles.
     """
     first, *ends = ends
-    stem = layers[0].out_hw[1] * layers[0].fan_in  # values of the patches of a row
-    patches = stem * max(1, min(STEM_ROWS, row_tile // 4 // stem))
-    sizes = [schedule_of(layers, first).size + patches] if first else [0]
+    sizes = [streamed]
     for start, end in pairwise([first, *(end for end in ends if end > first)]):
         inside = sum(layer.out_size for layer in layers[start : end - 1])
         read = layers[start].in_size if start else 0  # an image lies elsewhere
