@@ -82,7 +82,7 @@ def spread(index: int, n: int) -> np.ndarray:
 
 def as_bytes(colour: np.ndarray) -> tuple[int, ...]:
     """A colour as ImageDraw wants it."""
-    return tuple(np.clip(colour, 0, 255).astype(int).tolist())
+    return tuple(min(max(int(value), 0), 255) for value in colour)
 
 
 def corners(points: np.ndarray) -> list[float]:
@@ -114,14 +114,15 @@ def pose(rng, side: int, degrees=(7, 14, 22), scale=(0.24, 0.46), shift: float =
     `degrees` are deviations of roll, pitch and yaw, `scale` the range of half the object's extent and
     `shift` the largest distance from the centre, both as a fraction of the image's `side`.
     """
-    roll, pitch, yaw = np.deg2rad(rng.normal(0, degrees))
+    roll, *tilts = np.deg2rad(rng.normal(0, degrees))
+    turn, (pitched, yawed), (dipped, swung) = rotation(roll), np.cos(tilts), np.sin(tilts)
     scale = rng.uniform(*scale) * side
     centre = side * (0.5 + rng.uniform(-shift, shift, 2))
 
     def project(points: np.ndarray) -> np.ndarray:
-        x, y = (points @ rotation(roll)).T
-        y, z = y * np.cos(pitch), y * np.sin(pitch)
-        x, z = x * np.cos(yaw) + z * np.sin(yaw), z * np.cos(yaw) - x * np.sin(yaw)
+        x, y = (points @ turn).T
+        y, z = y * pitched, y * dipped
+        x, z = x * yawed + z * swung, z * yawed - x * swung
         nearness = scale / np.maximum(1 + z / 4, 0.1)
         return centre + np.stack([x * nearness, y * nearness], axis=1)
 
@@ -137,7 +138,10 @@ def through_camera(scene: Image.Image, rng) -> np.ndarray:
     light = _light(rng, size)
     tint = rng.normal(1, 0.07, 3).astype(np.float32)
     grain = rng.standard_normal((size, size, 3), dtype=np.float32) * np.float32(rng.uniform(1, 9))
-    sensed = np.asarray(scene, dtype=np.float32) * light[..., None] * tint + grain
+    sensed = np.array(scene, dtype=np.float32)
+    sensed *= light[..., None]
+    sensed *= tint
+    sensed += grain
     taken = Image.fromarray(np.clip(sensed, 0, 255, out=sensed).astype(np.uint8))
     file = io.BytesIO()
     taken.save(file, "JPEG", quality=int(rng.integers(30, 92)))

@@ -51,8 +51,20 @@ def test_importing_the_package_imports_nothing_heavy():
 
 def test_what_predicts_imports_nothing_that_it_seldom_needs():
     seldom = {"numba", "statistics", "subprocess", "tinytrain.delta.merge", "wave"}
-    code = f"import sys; from tinytrain import Predictor, adapt; print({seldom} & sys.modules.keys())"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
+    code = (
+        "import sys; from tinytrain.runtime.predict import Predictor; print('numpy.random' in sys.modules);"
+        f"from tinytrain import Predictor, adapt; print({seldom} & sys.modules.keys())"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\nset()\n"
+
+
+def test_a_program_ends_without_a_search_for_garbage_but_python_goes_on_with_it():
+    code = (
+        "import gc, sys; from tinytrain.cli.main import main; main(['-V']); print(gc.isenabled());"
+        "sys.argv[1:] = ['-V']; main(); print(gc.isenabled())"
+    )
+    lines = subprocess.check_output([sys.executable, "-c", code], text=True).splitlines()
+    assert lines[1::2] == ["True", "False"]
 
 
 @pytest.mark.slow

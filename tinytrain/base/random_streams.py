@@ -5,8 +5,11 @@ import json
 
 import numpy as np
 
+# In annotations `np.random` stands in quotes: numpy loads it, from a dozen files, when it is first named. A
+# prediction never names it.
 
-def rng_for(seed: int, *names: str | int) -> np.random.Generator:
+
+def rng_for(seed: int, *names: str | int) -> "np.random.Generator":
     """The generator for one purpose, for example ``rng_for(7, "episode", "gtsrb", 12)``.
 
     Streams of different names are independent of each other and of the order of the calls: more draws

@@ -59,7 +59,7 @@ class Ranges:
 USUAL = Ranges()
 
 
-def draw(rng: np.random.Generator, size: Size, may_flip: bool, ranges: Ranges = USUAL) -> Augmentation:
+def draw(rng: "np.random.Generator", size: Size, may_flip: bool, ranges: Ranges = USUAL) -> Augmentation:
     """A random augmentation of an image of `size` pixels: a side, or (height, width).
 
     The usual ranges are those of the PMF code base, whose protocol TinyTrain follows: applied with
@@ -78,7 +78,7 @@ def draw(rng: np.random.Generator, size: Size, may_flip: bool, ranges: Ranges = 
     return Augmentation(flip, down, right, brightness, saturation, contrast, *turn)
 
 
-def _turn(rng: np.random.Generator, ranges: Ranges) -> tuple[float, float]:
+def _turn(rng: "np.random.Generator", ranges: Ranges) -> tuple[float, float]:
     """Cosine and sine of a random angle, divided by a random zoom.
 
     Computed without a C library, so that the bits are the same everywhere.

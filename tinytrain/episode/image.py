@@ -79,7 +79,7 @@ class ImageKind(Kind):
         return super().checked(item, spec, name)
 
     def augment(
-        self, rng: np.random.Generator, spec: InputSpec, may_flip: bool, ranges: Ranges = USUAL
+        self, rng: "np.random.Generator", spec: InputSpec, may_flip: bool, ranges: Ranges = USUAL
     ) -> Augmentation:
         return draw(rng, spec.size, may_flip, ranges)
 

@@ -129,7 +129,7 @@ class Kind(ABC):
         return item
 
     def augment(
-        self, rng: np.random.Generator, spec: InputSpec, may_flip: bool, ranges: Ranges = USUAL
+        self, rng: "np.random.Generator", spec: InputSpec, may_flip: bool, ranges: Ranges = USUAL
     ) -> Change | None:
         """A random change of an item that leaves its class; None: by default there are none."""
         return None

@@ -53,7 +53,7 @@ class Motion(Kind):
         return _item(values, reservoir_of(spec))
 
     def augment(
-        self, rng: np.random.Generator, spec: InputSpec, may_flip: bool, ranges: Ranges = USUAL
+        self, rng: "np.random.Generator", spec: InputSpec, may_flip: bool, ranges: Ranges = USUAL
     ) -> Noisy:
         """Noise. Features know of no axes that could be turned, and of no time to be stretched."""
         noise = rng.standard_normal(spec.shape, np.float32) * np.float32(NOISE)

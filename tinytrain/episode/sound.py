@@ -80,7 +80,7 @@ class SoundKind(Kind):
         return CONVERT if os.fspath(path).lower().endswith(OTHERS) else super().why_not(path)
 
     def augment(
-        self, rng: np.random.Generator, spec: InputSpec, may_flip: bool, ranges: Ranges = USUAL
+        self, rng: "np.random.Generator", spec: InputSpec, may_flip: bool, ranges: Ranges = USUAL
     ) -> Change | None:
         """Up to a tenth of its length later or sooner, up to 6 dB louder or softer, in some noise."""
         if rng.random() >= 0.9:

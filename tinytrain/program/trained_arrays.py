@@ -72,7 +72,7 @@ def trained_parts(network: Network, recipe: Recipe, gradients: Buffer) -> dict[i
     return {layer: Trained(**row) for layer, row in parts.items()}
 
 
-def resampled(slot: Slot, network: Network, rng: np.random.Generator) -> Slot:
+def resampled(slot: Slot, network: Network, rng: "np.random.Generator") -> Slot:
     """`slot` with as many other channels: inputs where it is limited to some, else output channels."""
     if slot.part == "bias":
         return slot
@@ -82,7 +82,7 @@ def resampled(slot: Slot, network: Network, rng: np.random.Generator) -> Slot:
     return replace(slot, channels=_drawn(layer.cout, len(slot.channels), rng))
 
 
-def _drawn(count: int, some: int, rng: np.random.Generator) -> tuple[int, ...]:
+def _drawn(count: int, some: int, rng: "np.random.Generator") -> tuple[int, ...]:
     return tuple(sorted(int(c) for c in rng.permutation(count)[:some]))
 
 
