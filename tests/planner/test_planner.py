@@ -8,13 +8,14 @@ from cases import each
 from toynets import WIDE, everything, recipe, toy
 from toypolicies import POLICIES
 
+from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import BudgetError
 from tinytrain.pipeline.toy import toy_network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.costs import backward_macs_per_query, full_backward_macs, image_macs
 from tinytrain.plan.recipe import MOST_WORKERS, Recipe, Resources, StepOptions, Update
 from tinytrain.plan.scores import Scores
-from tinytrain.planner.candidates import WIDE_TILES, Programs, candidates, smallest, step_sizes
+from tinytrain.planner.candidates import ROW_TILES, WIDE_TILES, Programs, candidates, smallest, step_sizes
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
 from tinytrain.program.calls import BACKWARD
@@ -93,6 +94,39 @@ def test_only_bytes_that_are_left_are_spent_on_transposed_gradients():
     faster = programs.training(wanted, resources, tiles[0])
     for program, transposes in ((usual, False), (faster, True)):
         assert ("transpose" in {c.kernel for s in program.segments.values() for c in s.calls}) == transposes
+
+
+@each("network", [toy_network(), toy(WIDE, size=16), load_backbone("small")])
+def test_larger_row_tiles_never_take_fewer_bytes(network):
+    wanted, resources = recipe(everything(network)), Resources(0, 1, 1, 4, 4)
+    programs = Programs(network, TaskShape(4, 2))
+    sizes = [programs.nbytes(wanted, resources, tile) for tile in sorted(ROW_TILES)]
+    assert sizes == sorted(sizes)
+
+
+@pytest.fixture
+def sized(monkeypatch):
+    """(recipe, row tile) of every program whose bytes are asked for."""
+    found = []
+
+    def noted(bank, *more):
+        found.append((bank.recipe, bank.row_tile))
+        return training_bytes(bank, *more)
+
+    monkeypatch.setattr("tinytrain.planner.candidates.training_bytes", noted)
+    return found
+
+
+def test_where_the_smallest_row_tile_does_not_fit_no_other_is_tried(sized):
+    network = toy(WIDE, size=16)
+    wanted, planner = recipe(everything(network)), Planner(network, TaskShape(4, 2), "full", Budget(1000))
+    assert planner.row_tile(wanted, Resources(0, 1, 1, 4, 4)) is None
+    assert sized == [(wanted, min(ROW_TILES))]
+
+
+def test_where_all_that_a_policy_chooses_fits_nothing_smaller_is_looked_at_before_scores(sized):
+    assert probe(POLICIES["tinytrain"], 10**6)
+    assert {recipe.optimizer for recipe, _ in sized} == {"adam"}  # the least is trained by SGD
 
 
 @pytest.mark.parametrize("name", list(POLICIES))

@@ -108,7 +108,8 @@ class Planner:
         if self.given:
             return self._probe(m, memory=self.budget.memory) if (m := self.given.recipe.measured) else None
         memory, guess = self.budget.memory, self.unmeasured()
-        trains = self._fits(self._least_recipe(guess))
+        # Where all fits that may be chosen, which is known by now, the least does.
+        trains = self._fits(self._recipe(guess, 1.0)) or self._fits(self._least_recipe(guess))
         if trains and not self.wanted:
             return None
         if not self.wanted:
@@ -208,8 +209,12 @@ class Planner:
 
     def row_tile(self, recipe: Recipe, resources: Resources) -> int | None:
         """The largest row tile with which the program still fits; None for the usual one."""
-        memory = self.budget.memory
-        return next((t for t in ROW_TILES if self.programs.nbytes(recipe, resources, t, memory)), None)
+
+        def fits(tile: int) -> bool:
+            return self.programs.nbytes(recipe, resources, tile, self.budget.memory) is not None
+
+        # The smallest first: mostly it does not fit, and then no larger one does.
+        return next(filter(fits, ROW_TILES)) if fits(ROW_TILES[-1]) else None
 
     def warnings(self, plan: Plan, scores: Scores | None) -> tuple[str, ...]:
         """What the budget took away from the policy without anybody asking for it."""
