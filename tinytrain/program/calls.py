@@ -112,9 +112,10 @@ class View:
         return replace(self, column_range=(first, last))
 
     def reshape(self, *shape: int) -> "View":
-        known = -math.prod(shape)
-        full = tuple(self.size // known if s == -1 else s for s in shape)
-        return View(self.buffer, full, self.start, self.column_range, self.transposed)
+        if -1 in shape:
+            known = -math.prod(shape)
+            shape = tuple(self.size // known if s == -1 else s for s in shape)
+        return View(self.buffer, shape, self.start, self.column_range, self.transposed)
 
     @property
     def size(self) -> int:
