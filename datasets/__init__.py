@@ -1,84 +1,21 @@
-"""Data loaders, generated domains and episode samplers."""
+"""Data loaders, generated domains and episode samplers, each imported when it is first used."""
 
-import difflib
-import os
-from pathlib import Path
+from importlib import import_module
 
-from tinytrain.base.errors import InputError
-from tinytrain.datasets.dataset import Dataset
-from tinytrain.datasets.development import DEVELOPMENT, open_development
-from tinytrain.datasets.folder import folder_dataset, folder_episode
-from tinytrain.datasets.free_emoji import NAME as FREE_EMOJI
-from tinytrain.datasets.free_emoji import open_free_emoji
-from tinytrain.datasets.free_photos import NAME as FREE_PHOTOS
-from tinytrain.datasets.free_photos import open_free_photos
-from tinytrain.datasets.generated.glyphs import glyphs
-from tinytrain.datasets.generated.leaves import leaves
-from tinytrain.datasets.generated.meters import meters
-from tinytrain.datasets.generated.signs import signs
-from tinytrain.datasets.generated.sketches import sketches
-from tinytrain.datasets.generated.solids import solids
-from tinytrain.datasets.generated.sounds import sounds
-from tinytrain.datasets.generated.speech import speech
-from tinytrain.datasets.generated.textures import textures
-from tinytrain.datasets.generated.toys import toys
-from tinytrain.datasets.meta_dataset import TARGETS, open_target
-from tinytrain.datasets.packs import PACKS, load_pack
-from tinytrain.datasets.samplers import sample_episode, sample_meta_dataset_episode
-
-__all__ = [
-    "CLIPS",
-    "DEVELOPMENT",
-    "DOMAINS",
-    "PACKS",
-    "TARGETS",
-    "Dataset",
-    "folder_dataset",
-    "folder_episode",
-    "load_pack",
-    "open_dataset",
-    "open_target",
-    "sample_episode",
-    "sample_meta_dataset_episode",
-]
-
-# Downloads from which packs without restrictions are made.
-FREE = {FREE_PHOTOS: open_free_photos, FREE_EMOJI: open_free_emoji}
-
-# Generated domains: nothing to download.
-DOMAINS = {
-    "signs": signs, "glyphs": glyphs, "textures": textures, "leaves": leaves, "sketches": sketches,
-    "solids": solids, "toys": toys, "meters": meters,
-}  # fmt: skip
-CLIPS = {"sounds": sounds, "speech": speech}
+_MODULES = {
+    "dataset": ("Dataset",),
+    "development": ("DEVELOPMENT",),
+    "folder": ("folder_dataset", "folder_episode"),
+    "meta_dataset": ("TARGETS", "open_target"),
+    "named": ("CLIPS", "DOMAINS", "open_dataset"),
+    "packs": ("PACKS", "load_pack"),
+    "samplers": ("sample_episode", "sample_meta_dataset_episode"),
+}
+__all__ = [name for names in _MODULES.values() for name in names]
 
 
-def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | None = None) -> Dataset:
-    """A domain or pack by name, an .npz file, a target set, or a folder with a folder per class.
-
-    A target set is ``NAME:DIR``, ``gtsrb:downloads`` for example, or ``NAME/PART:DIR`` for other classes than
-    those that are tested on. ``free_photos:DIR`` and ``free_emoji:DIR`` are what these packs are made of.
-    Names come before paths; write ``./signs`` for a folder called like a domain.
-    Raises InputError, for an unknown name with the closest known one.
-    """
-    name = os.fspath(name_or_path)
-    if domain := (DOMAINS | CLIPS).get(name):
-        return domain()
-    if name in DEVELOPMENT:
-        return open_development(name, data_dir)
-    if name in PACKS or name.endswith(".npz"):
-        return load_pack(name, data_dir)
-    target, colon, folder = name.partition(":")
-    target, _, part = target.partition("/")
-    if colon and target in FREE:
-        return FREE[target](Path(folder))
-    if colon and target in TARGETS:
-        return open_target(target, folder, part or "test")
-    if os.sep in name or Path(name).is_dir():
-        return folder_dataset(name)
-    known = [*DOMAINS, *CLIPS, *PACKS, *DEVELOPMENT, *(f"{target}:DIR" for target in TARGETS)]
-    closest = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {closest[0]!r}? " if closest else ""
-    raise InputError(
-        "unknown-name", f"{name!r} is no folder, pack or domain; {hint}known names: {', '.join(known)}"
-    )
+def __getattr__(name: str):
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -225,7 +225,7 @@ def planner_of(arguments, network, policy, drawn):
 def draw(arguments, policy):
     """What `tinytrain.adapt` takes as the episode of the options; no image is decoded."""
     from tinytrain.api.opening import Drawn
-    from tinytrain.datasets import folder_dataset, open_dataset
+    from tinytrain.datasets import folder_dataset
     from tinytrain.policies.registry import least_classes
 
     of_folder = arguments.folder is not None
@@ -236,6 +236,8 @@ def draw(arguments, policy):
             "usage", f"{ignored[0]} has no effect {'for a folder' if of_folder else 'without DIR'}"
         )
     if not of_folder:
+        from tinytrain.datasets import open_dataset
+
         dataset = open_dataset(DEFAULT_DATA if arguments.data is None else arguments.data)
         again = partial(_from_dataset, arguments)
         return Drawn(again(dataset), dataset, again, once=False)
