@@ -160,6 +160,12 @@ def test_fit_takes_raw_grey_with_and_without_a_channel():
     assert np.array_equal(fit(grey, 20), fit(grey[..., None], 20))
 
 
+def test_an_image_of_the_size_that_is_asked_for_is_copied_as_it_is():
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
+    found = fit(pixels, (20, 30))
+    assert np.array_equal(found, pixels) and not np.shares_memory(found, pixels)
+
+
 def test_the_result_may_be_written_to():
     load_image(encoded(Image.fromarray(scene())), 8)[0, 0] = 1
 

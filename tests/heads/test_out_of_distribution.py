@@ -66,6 +66,16 @@ def states(head, embeddings):
     return [head.verdict(e).state for e in embeddings]
 
 
+@each("kind", list(HEADS))
+def test_a_verdict_computes_logits_once(kind, monkeypatch):
+    x, labels = Task(0).images(4)
+    head, calls = fitted(kind, x, labels), []
+    logits = type(head).logits
+    monkeypatch.setattr(type(head), "logits", lambda self, e: calls.append(e.shape) or logits(self, e))
+    assert head.verdict(x[0]).label == labels[0]
+    assert calls == [(1, SIZE)]
+
+
 def lead_of(head, embeddings, labels):
     logits = head.logits(embeddings).astype(float)
     own = logits[np.arange(len(labels)), labels]

@@ -264,7 +264,7 @@ BROKEN = {
         "refuses images, and says that it cannot tell strangers",
     ),
     "a state of its own": (
-        head_of(state=lambda self, embedding, confidence: "perhaps"),
+        head_of(state=lambda self, embedding, logits, confidence: "perhaps"),
         "says 'perhaps', which is none of identified, uncertain, unknown",
     ),
     "loses itself in a stream": (head_of(update=decays), "is right about .* after 1000 updates"),

@@ -72,8 +72,10 @@ def fit(image: np.ndarray, size: Size) -> np.ndarray:
     """A raw uint8 (h, w), (h, w, 1) or (h, w, 3) image as `load_image` returns it, by the same rule."""
     from PIL import Image
 
-    flat = image[..., 0] if image.ndim == 3 and image.shape[2] == 1 else image
     height, width = sides(size)
+    if image.shape == (height, width, 3):
+        return image.copy()
+    flat = image[..., 0] if image.ndim == 3 and image.shape[2] == 1 else image
     return np.array(pixels.resized(Image.fromarray(flat), width, height).convert("RGB"))
 
 

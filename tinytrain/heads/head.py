@@ -200,33 +200,33 @@ class Head(ABC):
 
     def probabilities(self, embeddings: np.ndarray) -> np.ndarray:
         """(n, way) calibrated class probabilities. Raises AnswerError if one is no number."""
+        return self._answers(embeddings)[1]
+
+    def _answers(self, embeddings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The logits, and the `probabilities`."""
         with np.errstate(all="ignore"):  # one line says it
-            found = softmax(self.logits(embeddings) / self.temperature)
+            logits = self.logits(embeddings)
+            found = softmax(logits / self.temperature)
         if not all_finite(found):
             raise _no_answer()
-        return found
+        return logits, found
 
     def verdict(self, embedding: np.ndarray, reject: float | None = None) -> "HeadVerdict":
         """What an embedding (d,) shows; rejected if the confidence in that is below `reject`."""
-        probabilities = self.probabilities(embedding[None])[0]
+        (logits,), (probabilities,) = self._answers(embedding[None])
         label = int(probabilities.argmax())
         confidence = float(probabilities[label])
         rejected = reject is not None and confidence < reject
         nothing = self.limit is not None and label == self.limit.background
-        state = UNKNOWN if nothing else self.state(embedding, confidence)
+        state = UNKNOWN if nothing else self.state(embedding, logits, confidence)
         return HeadVerdict(label, confidence, rejected, probabilities, state)
 
-    def state(self, embedding: np.ndarray, confidence: float) -> str:
-        """Which of STATES an embedding (d,) is in, whose likeliest class has this `confidence`.
+    def state(self, embedding: np.ndarray, logits: np.ndarray, confidence: float) -> str:
+        """Which of STATES an embedding (d,) is in: these are its `logits` (way,) and the `confidence` in the
+        likeliest class.
 
         A head without a limit says IDENTIFIED of everything.
         """
-        if self.limit is None:
-            return IDENTIFIED
-        return self.state_of(self.logits(embedding[None])[0], confidence)
-
-    def state_of(self, logits: np.ndarray, confidence: float) -> str:
-        """As `state` says it of an embedding that has these `logits` (way,), unless a head has its own."""
         if self.limit is None:
             return IDENTIFIED
         if not self.limit.admits(logits):

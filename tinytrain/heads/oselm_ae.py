@@ -96,14 +96,15 @@ class OselmAeHead(Head):
         found = super().verdict(embedding, reject)
         if len(self.counts) > 1:
             return found
-        (error, limit), typical = self._likeliest(embedding), max(float(self.errors[0, 0]), LEAST_ERROR)
+        error, limit = self._error(embedding, found.label)
+        typical = max(float(self.errors[0, 0]), LEAST_ERROR)
         steepness = math.log(SURE / (1 - SURE)) / max(math.log(limit / typical), LEAST_STEP)
         confidence = 1 / (1 + min(error / limit, FARTHEST) ** min(steepness, STEEPEST))
         rejected = reject is not None and confidence < reject
         return replace(found, confidence=confidence, rejected=rejected, score=error, threshold=limit)
 
-    def state(self, embedding: np.ndarray, confidence: float) -> str:
-        error, limit = self._likeliest(embedding)
+    def state(self, embedding: np.ndarray, logits: np.ndarray, confidence: float) -> str:
+        error, limit = self._error(embedding, int(logits.argmax()))
         if error > limit:
             return UNKNOWN
         return IDENTIFIED if confidence >= UNSURE else UNCERTAIN
@@ -137,9 +138,8 @@ class OselmAeHead(Head):
         found[:, :-1] = hidden(centred, UNITS - 1, SLOPE / math.sqrt(float(self.spread[0])))
         return centred, found
 
-    def _likeliest(self, embedding: np.ndarray) -> tuple[float, float]:
-        """The error of the likeliest class for an embedding (d,), and the limit of that class."""
-        label = int(self.logits(embedding[None])[0].argmax())
+    def _error(self, embedding: np.ndarray, label: int) -> tuple[float, float]:
+        """The error of class `label` for an embedding (d,), and the limit of that class."""
         limit = max(float(self.limits()[label]), LEAST_ERROR)
         return float(self.errors_of(embedding[None])[0, label]), limit
 

@@ -67,7 +67,7 @@ class RceHead(Head):
             self._nearest(row, neurons, self.pattern(e))
         return found
 
-    def state(self, embedding: np.ndarray, confidence: float) -> str:
+    def state(self, embedding: np.ndarray, logits: np.ndarray, confidence: float) -> str:
         """UNKNOWN if no neuron fires; IDENTIFIED if all that fire are of the class of the closest neuron.
 
         That one need not fire itself.

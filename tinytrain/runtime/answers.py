@@ -23,10 +23,8 @@ def answer(head: Head, embedding: np.ndarray) -> int:
     logits = head.logits(embedding)[0]
     label = int(logits.argmax())
     confidence = float(softmax(logits / head.temperature)[label])
-    own = type(head).state is not Head.state
-    state = head.state(embedding[0], confidence) if own else head.state_of(logits, confidence)
     found = label + MAX_CLASSES * round(STEPS * confidence if math.isfinite(confidence) else 0)
-    return found if state == IDENTIFIED else ~found
+    return found if head.state(embedding[0], logits, confidence) == IDENTIFIED else ~found
 
 
 def labels_of(answers: np.ndarray) -> np.ndarray:
