@@ -1,6 +1,7 @@
 """Names and paths in Python: the same result as with the values that they stand for."""
 
 import pickle
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tinytrain.base.errors import BudgetError, InputError, TinytrainError, Usage
 from tinytrain.datasets import folder_dataset, folder_episode, open_dataset
 from tinytrain.delta.file import encode_delta
 from tinytrain.episode.episode import Images
+from tinytrain.episode.holding import HELD_BYTES
 from tinytrain.pipeline import adapt as pipeline
 from tinytrain.pipeline import add_classes as pipeline_add
 from tinytrain.pipeline.toy import toy_episode, toy_network
@@ -42,6 +44,24 @@ def test_a_folder_a_dataset_and_an_episode_give_the_same_bytes(place, report, ki
     network = str(place / "toy.safetensors") if kind is str else toy_network()
     again = tinytrain.adapt(network, photos, budget, device=ONE)
     assert encode_delta(again.delta) == encode_delta(report.delta)
+
+
+@pytest.mark.parametrize("most, reads", [(HELD_BYTES, 1), (0, 2)])
+def test_images_of_an_episode_are_decoded_once_unless_they_take_too_much_memory(most, reads, monkeypatch):
+    episode, seen = toy_episode(), []
+
+    def noted(images):
+        return replace(images, read=lambda i, asked: seen.append(images.names[i]) or images.read(i, asked))
+
+    monkeypatch.setattr("tinytrain.episode.holding.HELD_BYTES", most)
+    given = replace(episode, support=noted(episode.support), query=noted(episode.query))
+    found = tinytrain.adapt(toy_network(), given, 400_000, device=ONE)
+    counts = Counter(seen).values()
+    assert len(counts) == len(episode.support) + len(episode.query)
+    assert set(counts) == {1} if reads == 1 else min(counts) >= reads
+    assert encode_delta(found.delta) == encode_delta(
+        pipeline.adapt(toy_network(), episode, tinytrain.Budget(400_000), device=ONE).delta
+    )
 
 
 def test_a_report_can_be_pickled_with_its_images_its_plan_and_its_delta(place, report):

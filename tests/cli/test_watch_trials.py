@@ -2,20 +2,27 @@
 
 import errno
 import os
+from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from commandline import tt
+from toydevices import ONE
+from toyfiles import write_images
 from watching import CLASSES, backbone, photos, rows, session_of, watched
 
 from tinytrain import store as store_package
 from tinytrain.base.events import Cancellable, Progress
 from tinytrain.cli.commands import watch
+from tinytrain.datasets import folder_episode
 from tinytrain.delta.classes import forget
 from tinytrain.delta.file import encode_delta, load_delta
+from tinytrain.episode import image
 from tinytrain.episode.kinds import IMAGES
+from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_network
+from tinytrain.plan.budget import Budget
 from tinytrain.store import Store
 from tinytrain.stream import readapt
 from tinytrain.stream import session as sessions
@@ -297,3 +304,14 @@ def test_what_could_not_be_learnt_by_the_end_is_said_and_the_next_run_learns_it(
     assert "0 corrections learnt, 1 not learnt" in found.err and found.out.count('"verdict"') == 4
     disk.full = False
     assert watched(place, *words) == 0 and len(store.peek().journal) == 1
+
+
+def test_adapting_again_decodes_an_image_for_learning_once_and_for_judging_two_deltas_twice(
+    tmp_path, monkeypatch
+):
+    classes, seen, decode = ("ant", "bee", "cat"), Counter(), image.load_image
+    files = [(path, path.parent.name) for path in sorted(write_images(tmp_path, classes).glob("*/*"))]
+    delta = adapt(toy_network(), folder_episode(tmp_path), Budget(400_000), device=ONE).delta
+    monkeypatch.setattr(image, "load_image", lambda path, *more: seen.update([path]) or decode(path, *more))
+    readapt.readapt(toy_network(), delta, files, ONE)
+    assert seen and max(seen.values()) <= 2

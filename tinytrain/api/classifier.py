@@ -18,7 +18,6 @@ from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.file import decode_delta, encode_delta
 from tinytrain.episode.episode import Images, episode_type
-from tinytrain.episode.holding import fits
 from tinytrain.episode.sources import column_of, images_of
 from tinytrain.network.network import Network
 from tinytrain.pipeline.add_classes import add_classes
@@ -68,8 +67,6 @@ class FewShotClassifier:
         images, labels = _labelled(X, y, network.input.kind)
         classes, rows = np.unique(labels, return_inverse=True)
         support = images_of(images, rows.astype(np.int32), kind=network.input.kind)
-        if fits(len(support), network.input):
-            support = support.held(network.input)
         source = f"{len(images)} images given to fit"
         kind = episode_type(least_classes(open_policy(self.policy, self.head)))
         episode = kind(support, NO_IMAGES, _names(classes), self.flip, source)

@@ -21,6 +21,7 @@ from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import load_delta
 from tinytrain.episode import Input
 from tinytrain.episode.episode import Episode, Images
+from tinytrain.episode.holding import held
 from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
 from tinytrain.pipeline.networks import choices, left_out
@@ -66,7 +67,7 @@ def open_delta(value) -> Delta:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """An `episode` of `dataset` whose images are not decoded yet; without a dataset they are ready.
+    """An `episode` of `dataset` whose images are not decoded yet; without a dataset they are its own.
 
     `again` draws another one from a dataset without broken images; None: there are no other images. If
     queries count `once`, those that are copies of a support image, or of another query, are left out.
@@ -85,7 +86,7 @@ class Drawn:
         found.support.check_kind(given)
         if self.dataset is not None:
             found = decoded(self.dataset, found, given, progress, self.again)
-        elif not len(found.query):
+        elif not len((found := held(found, given)).query):
             return found
         return unrepeated(found, given) if self.once else found
 

@@ -9,7 +9,7 @@ import numpy as np
 from tinytrain.base.errors import InputError
 from tinytrain.base.progress import OnProgress, silent
 from tinytrain.episode import Input, spec_of
-from tinytrain.episode.episode import read_decoded
+from tinytrain.episode.episode import Episode, read_decoded
 from tinytrain.episode.kinds import kind_of
 
 HELD_BYTES = 64_000_000  # limit of decoded images in memory; above it they are decoded again when needed
@@ -42,3 +42,15 @@ def hold(images, given: Input, progress: OnProgress = silent) -> tuple[object, d
         progress(kind_of(images.kind).plural, i + 1, len(images), None)
     held = images.take(good)
     return replace(held, read=partial(read_decoded, decoded)) if keep else held, broken
+
+
+def held(episode: Episode, given: Input) -> Episode:
+    """`episode` with its images decoded once, as `given` describes them, and kept in memory.
+
+    Training looks at an image many times. Unchanged if that takes more than HELD_BYTES. Raises InputError.
+    """
+    readable = episode.support.take(range(len(episode.support) - len(episode.remembered or ())))
+    if not fits(len(readable) + len(episode.query), given):
+        return episode
+    support = replace(episode.support, read=readable.held(given).read)
+    return replace(episode, support=support, query=episode.query.held(given))

@@ -23,6 +23,7 @@ from tinytrain.base.errors import InputError, TinytrainError
 from tinytrain.base.events import Tell
 from tinytrain.base.progress import told
 from tinytrain.delta.delta import Delta
+from tinytrain.episode import holding
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.episode.sources import images_of
 from tinytrain.network.network import Network
@@ -201,6 +202,7 @@ def readapt(
         else:
             episode, policy = Episode(_images(rest, names, kind), NO_IMAGES, names), "tinytrain"
         budget = continued_budget(delta, Budget(memory_of(delta) or usual_budget(network.name)))
+        episode = holding.held(episode, network.input)
         report = with_forgotten(adapt(network, episode, budget, policy, seed, device), delta)
     except InputError as error:
         return None, str(error)
