@@ -48,8 +48,9 @@ def test_a_client_without_a_server_gives_up_in_one_line(folder, capsys):
         assert code == 3 and "download-failed: http://127.0.0.1:9: no answer for 0.01 s" in err
         code, err = refused(capsys, "client", "127.0.0.1", *words)
         assert code == 2 and "is not like http://pi.local:8765" in err
-        code, err = refused(capsys, "client", "http://127.0.0.1:9", *words, "--token-file", "toy.safetensors")
-        assert code == 3 and "toy.safetensors" in err
+        for option in ("--token-file", "--key"):
+            code, err = refused(capsys, "client", "http://127.0.0.1:9", *words, option, "toy.safetensors")
+            assert code == 3 and "toy.safetensors" in err
     assert not (folder / "x.safetensors").exists()
 
 
@@ -67,6 +68,16 @@ def test_a_server_that_cannot_be_is_one_line(folder, capsys, more, text):
     words = (folder / "state", "--backbone", folder / "toy.safetensors", "-o", folder / "x.safetensors")
     code, err = refused(capsys, "server", *words, *more)
     assert code == 2 and text in err and not (folder / "state").exists()
+
+
+@each("keys", ["", "images", "toy.safetensors"])
+def test_a_server_whose_keys_are_none_opens_to_nobody(folder, capsys, monkeypatch, keys):
+    """Such as ``--signed-by "$KEYS"`` where that is not set."""
+    pytest.importorskip("flwr", reason="servers put layers together by strategies of Flower")
+    monkeypatch.chdir(folder)
+    words = ("state", "--backbone", "toy.safetensors", "-o", "x.safetensors", "--deadline", "0.01")
+    code, err = refused(capsys, "server", *words, "--port", "0", "--signed-by", keys)
+    assert code == 3 and "listening" not in err and not (folder / "state").exists()
 
 
 class Answer:

@@ -30,6 +30,7 @@ from tinytrain.pipeline.toy import toy_images, toy_network
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.planner.planner import Planner
 from tinytrain.runtime.device import Device
+from tinytrain.trust.keys import make_key, private_key, public_keys
 
 pytest.importorskip("flwr", reason="servers put layers together by strategies of Flower")
 from tinytrain.federate import grid, rounds, server
@@ -70,8 +71,8 @@ def listening(places, host="127.0.0.1", token=None):
 class Fleet:
     """Clients that take part, each in a thread of its own; what they got or raised is in `ended` by name."""
 
-    def __init__(self, address):
-        self.address, self.ended, self.threads, self.said = address, {}, [], []
+    def __init__(self, address, keys):
+        self.address, self.keys, self.ended, self.threads, self.said = address, keys, {}, [], []
 
     def start(self, *names):
         for name in names:
@@ -80,18 +81,22 @@ class Fleet:
 
     def _run(self, name):
         try:
-            of = sides.Server(self.address, name, poll=0.01, patience=0.5)
+            of = sides.Server(self.address, name, poll=0.01, patience=0.5, key=self.keys.get(name))
             self.ended[name] = sides.take_part(CLIENTS[name], of, self.said.append)
         except InputError as error:
             self.ended[name] = error
 
 
-def run(asked, folder, names=NAMES):
-    """All rounds with the clients of these names: the merged delta, the rounds, and the fleet."""
+def run(asked, folder, names=NAMES, keys=None, known=None):
+    """All rounds with the clients of these names: the merged delta, the rounds, and the fleet.
+
+    The clients sign with `keys` by name, and the server takes what those that are `known` have signed.
+    """
     said = []
     places = held(asked, folder, say=said.append)
+    places.keys = known
     with listening(places) as address:
-        fleet = Fleet(address)
+        fleet = Fleet(address, keys or {})
         fleet.start(*names)
         deltas, found, ran = server.run(asked, places)
         merged = merge(kernels.load(), deltas, found).delta
@@ -107,6 +112,18 @@ def answers_of(folder, number, names, to):
     (to / f"round-{number}").mkdir(parents=True)
     for name in names:
         shutil.copy(folder / f"round-{number}" / f"{name}.safetensors", to / f"round-{number}")
+
+
+@pytest.fixture(scope="module")
+def signing(tmp_path_factory):
+    """Private keys of all clients and of a stranger by name, and the public ones of the clients."""
+    pytest.importorskip("cryptography", reason="keys need the extra [keys]")
+    root, found = tmp_path_factory.mktemp("keys"), {}
+    for name in (*NAMES, "stranger"):
+        make_key(root / name)
+        found[name] = private_key(root / name)
+    (root / "fleet.pub").write_bytes(b"".join((root / f"{name}.pub").read_bytes() for name in NAMES))
+    return found, public_keys(root / "fleet.pub")
 
 
 @pytest.fixture(scope="module")
@@ -306,6 +323,61 @@ def test_who_has_no_token_is_told_nothing(tmp_path):
                 sides.Server(address, "ann", token).ask("/task")
         assert sides.Server(address, "ann", "a-secret-of-some-length").ask("/task") == b""
     assert places.names == ["ann"]
+
+
+def test_signed_rounds_end_as_others_and_what_was_kept_is_checked_again(
+    three_rounds, signing, recipe, tmp_path
+):
+    asked = asked_for(recipe, 2)
+    merged, _, fleet = run(asked, tmp_path, keys=signing[0], known=signing[1])
+    assert encode_delta(merged) == encode_delta(three_rounds[1]) and len(fleet.said) == 15
+    again, *_ = run(asked, tmp_path, (), known=signing[1])
+    assert encode_delta(again) == encode_delta(merged), "all answers were there"
+    shutil.copy(tmp_path / "round-3/ann.safetensors", tmp_path / "round-3/bob.safetensors")
+    with pytest.raises(
+        InputError, match="file-damaged: bob: the answer to round 3 of 3, heads is signed by none"
+    ):
+        run(asked, tmp_path, (), known=signing[1])
+    (tmp_path / "round-3/bob.safetensors.sig").unlink()
+    with pytest.raises(InputError, match=r"file-missing: .*bob\.safetensors\.sig"):
+        run(asked, tmp_path, (), known=signing[1])
+
+
+def test_an_answer_counts_only_with_a_signature_of_its_sender_for_this_very_task(signing, tmp_path):
+    (keys, known), asked = signing, asked_for(least=2)
+    places = held(asked, tmp_path, 2)
+    places.keys = known
+    ended = threading.Thread(target=asked.run_heads, args=(places, {}))
+    with listening(places) as address:
+        ended.start()
+        ann, bob = (sides.Server(address, name) for name in NAMES[:2])
+        while not (data := ann.ask("/task", round=0)):
+            pass
+        task, arrays = tasks.decode_task(data, "")
+        answers = {name: CLIENTS[name].answer(task, arrays) for name in NAMES[:2]}
+
+        def signed(key="ann", asked=data, name="ann", answer=answers["ann"]):
+            return keys[key].sign(tasks.to_sign(asked, name, answer)).hex()
+
+        other = tasks.encode_task(replace(task, rounds=2), arrays)
+        for wrong, text in (
+            ("", "signed by none of 5 known keys"),
+            (signed("stranger"), "signed by none"),
+            (signed(asked=other), "signed by none"),
+            (signed(name="bob"), "signed by none"),
+            (signed(answer=answers["bob"]), "signed by none"),
+            (signed()[:-2], "signed by none"),
+            ("xyz", "signature hex"),
+        ):
+            with pytest.raises(InputError, match=text):
+                ann.ask("/answer", answers["ann"], round=1, signature=wrong)
+        assert not any((tmp_path / "round-1").iterdir()) and not places.replies
+        ann.ask("/answer", answers["ann"], round=1, signature=signed())
+        with pytest.raises(InputError, match="give each client one name, and a key of its own"):
+            bob.ask("/answer", answers["bob"], round=1, signature=signed("ann", data, "bob", answers["bob"]))
+        bob.ask("/answer", answers["bob"], round=1, signature=signed("bob", data, "bob", answers["bob"]))
+        ended.join()
+    assert sorted(places.replies) == ["ann", "bob"]
 
 
 def test_the_strategies_of_the_command_are_those_of_the_server():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.safetensors import MAX_FILE
-from tinytrain.federate.task import decode_task
+from tinytrain.federate.task import decode_task, to_sign
 from tinytrain.federate.work import Client
 
 REQUEST = 30  # seconds without a byte from the server
@@ -21,6 +21,7 @@ class Server:
     """The server at `address`, such as ``http://pi.local:8765``, as the client called `name` sees it.
 
     A client asks again after `poll` seconds, and gives up after `patience` seconds without any answer.
+    With a `key` (`trust.keys.private_key`) it signs its answers.
     """
 
     address: str
@@ -28,6 +29,7 @@ class Server:
     token: str | None = None
     poll: float = 1.0
     patience: float = 60.0
+    key: object | None = None
 
     def ask(self, path: str, data: bytes | None = None, **facts) -> bytes:
         """What the server says to ``path?name=...``; nothing if there is nothing yet.
@@ -70,8 +72,11 @@ def take_part(client: Client, server: Server, say: Callable[[str], object]) -> b
         if data := server.ask("/task", round=after):
             task, arrays = decode_task(data, server.address)
             answer, after = client.answer(task, arrays), task.number
+            facts = {"round": after}
+            if server.key:
+                facts["signature"] = server.key.sign(to_sign(data, server.name, answer)).hex()
             try:
-                server.ask("/answer", answer, round=after)
+                server.ask("/answer", answer, **facts)
                 say(f"{task.name}: {len(data):,} bytes received, {len(answer):,} sent")
             except InputError as error:
                 if error.code != "run-mismatch":

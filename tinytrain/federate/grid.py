@@ -2,9 +2,10 @@
 
 There is a place for each client that is expected. Who asks for the first time gets the next free one, and has
 it by its name until the end, so that a client that stops and starts again goes on. A client asks
-`GET /task?name=NAME&round=LAST` until there is a later one, and answers `POST /answer?name=NAME&round=ROUND`;
-what comes is checked, and written to ``round-K/NAME.safetensors`` before it counts. A server that starts
-again finds it there. After the last round `GET /result?name=NAME` has the merged delta.
+`GET /task?name=NAME&round=LAST` until there is a later one, and answers `POST /answer?name=NAME&round=ROUND`,
+with `&signature=HEX` if it has a key. What comes is checked, and written to ``round-K/NAME.safetensors``
+before it counts; a server that starts again finds it there. After the last round `GET /result?name=NAME` has
+the merged delta.
 """
 
 import hmac
@@ -27,7 +28,8 @@ from tinytrain.base.files import read_bytes, write_bytes
 from tinytrain.base.safetensors import MAX_FILE
 from tinytrain.base.sockets import bound
 from tinytrain.federate.rounds import asked_for
-from tinytrain.federate.task import encode_task
+from tinytrain.federate.task import encode_task, to_sign
+from tinytrain.trust.keys import MOST, SIGNATURE, signer
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 SILENCE = 30  # seconds without a byte from a client that asks
@@ -36,16 +38,19 @@ SILENCE = 30  # seconds without a byte from a client that asks
 class HttpGrid(Grid):
     """Places 1 to `places`. ``content_of(data, task, name)`` checks an answer, and is what it holds.
 
+    Unless `keys` is None, every client must sign with one of these (`trust.keys.public_keys`), its own.
     ``told(name, done, total)`` hears of answers to the task of that name, ``say(line)`` of what was refused.
     """
 
     run: Run | None = None
+    keys: dict | None = None
 
     def __init__(self, folder: Path, places: int, content_of: Callable, told: Callable, say: Callable):
         self.folder, self.places, self.content_of, self.told, self.say = folder, places, content_of, told, say
         self.task, self.result = None, None
         self.names: list[str] = []  # by place
         self.taken: set[str] = set()  # who has the result
+        self.signers: dict[str, str] = {}  # what the key of each client is called
         self._messages: dict[int, Message] = {}
         self.replies: dict[str, Message] = {}  # to the last task, by name
         self.changed = threading.Condition()
@@ -74,7 +79,8 @@ class HttpGrid(Grid):
             kept = self.folder / f"round-{self.task.number}"
             kept.mkdir(parents=True, exist_ok=True)
             for path in sorted(kept.glob("*.safetensors")):
-                self._count(path.stem, read_bytes(path, MAX_FILE))
+                signature = b"" if self.keys is None else read_bytes(f"{path}{SIGNATURE}", MOST)
+                self._count(path.stem, read_bytes(path, MAX_FILE), signature)
             self.told(self.task.name, len(self.replies), self.places)
         return map(str, self._messages)
 
@@ -102,7 +108,7 @@ class HttpGrid(Grid):
             self.bytes_out += len(self.asked)
             return self.asked
 
-    def answer(self, name: str, number: int, data: bytes) -> None:
+    def answer(self, name: str, number: int, data: bytes, signature: bytes = b"") -> None:
         """Take an answer to round `number`. Raises InputError for one that is late, twice or wrong."""
         with self.changed:
             self._place(name)
@@ -110,7 +116,7 @@ class HttpGrid(Grid):
                 raise InputError("run-mismatch", f"round {number} is over; wait for the next one")
             if name in self.replies:
                 raise InputError("run-mismatch", f"{name!r} has answered; give clients different --name")
-            self._count(name, data, new=True)
+            self._count(name, data, signature, new=True)
             self.told(self.task.name, len(self.replies), self.places)
             self.changed.notify_all()
 
@@ -132,12 +138,29 @@ class HttpGrid(Grid):
             self.names.append(name)
         return self.names.index(name) + 1
 
-    def _count(self, name: str, data: bytes, new: bool = False) -> None:
+    def _count(self, name: str, data: bytes, signature: bytes, new: bool = False) -> None:
+        if self.keys is not None:
+            self._check_signed(name, data, signature)
         content = self.content_of(data, self.task, name)
         if new:
-            write_bytes(self.folder / f"round-{self.task.number}" / f"{name}.safetensors", data)
+            path = self.folder / f"round-{self.task.number}" / f"{name}.safetensors"
+            if self.keys is not None:  # before the answer, which does not count without it
+                write_bytes(f"{path}{SIGNATURE}", signature)
+            write_bytes(path, data)
         self.replies[name] = Message(content, reply_to=self._messages[self._place(name)])
         self.bytes_in += len(data)
+
+    def _check_signed(self, name: str, data: bytes, signature: bytes) -> None:
+        """Raise InputError unless one of the keys has signed the answer, and nobody else's."""
+        key = signer(signature, to_sign(self.asked, name, data), self.keys)
+        if key is None:
+            text = f"{name}: the answer to {self.task.name} is signed by none of {len(self.keys)} known keys"
+            raise InputError("file-damaged", f"{text}; give the client --key, its public one to the server")
+        for other, theirs in self.signers.items():
+            if (other == name) != (theirs == key):
+                text = f"{name} signs with key {key}, {other} with {theirs}"
+                raise InputError("run-mismatch", f"{text}; give each client one name, and a key of its own")
+        self.signers[name] = key
 
 
 class _Server(ThreadingHTTPServer):
@@ -163,9 +186,9 @@ def listening(grid: HttpGrid, host: str, port: int, token: str | None) -> Iterat
             try:
                 address = urllib.parse.urlsplit(self.path)
                 facts = dict(urllib.parse.parse_qsl(address.query))
-                found = self._asked(address.path, facts.get("name", ""), int(facts.get("round", "0")[:9]))
+                found = self._asked(address.path, facts, int(facts.get("round", "0")[:9]))
             except ValueError:
-                self._send(400, b"this is no address, or its round must be a number")
+                self._send(400, b"this is no address, or its round must be a number, its signature hex")
             except TinytrainError as error:
                 grid.say(f"{self.client_address[0]}: {error}")
                 self._send(409, str(error).encode())
@@ -175,8 +198,9 @@ def listening(grid: HttpGrid, host: str, port: int, token: str | None) -> Iterat
         def do_POST(self) -> None:
             self.do_GET()
 
-        def _asked(self, path: str, name: str, number: int) -> bytes | None:
+        def _asked(self, path: str, facts: dict[str, str], number: int) -> bytes | None:
             asked, length = (self.command, path), self.headers.get("Content-Length", "")
+            name, signature = facts.get("name", ""), bytes.fromhex(facts.get("signature", ""))
             if asked == ("GET", "/task"):
                 return grid.next_task(name, number)
             if asked == ("GET", "/result"):
@@ -184,7 +208,7 @@ def listening(grid: HttpGrid, host: str, port: int, token: str | None) -> Iterat
             if asked != ("POST", "/answer") or not length.isdigit() or not 1 <= int(length[:12]) <= MAX_FILE:
                 text = f"{self.command} {path!r:.80} with {length!r:.20} bytes is not known here"
                 raise InputError("bad-value", f"{text}; get /task or /result, or post an /answer")
-            grid.answer(name, number, self.rfile.read(int(length)))
+            grid.answer(name, number, self.rfile.read(int(length)), signature)
             return b"taken"
 
         def _send(self, status: int, data: bytes) -> None:

@@ -5,6 +5,7 @@ server sends, so that strategies can put them together. The last round is one of
 to the layers that were agreed on, and as they are the same everywhere then, their sums add exactly.
 """
 
+import hashlib
 import json
 from dataclasses import dataclass, replace
 
@@ -88,6 +89,11 @@ def check_arrays(arrays: Arrays, like: Arrays, source: str) -> None:
         raise InputError("run-mismatch", f"{source}: {wrong!r} is not as the plan says; train by that plan")
     if not all(np.isfinite(a).all() for a in arrays.values()):
         raise InputError("delta-not-finite", f"{source} holds NaN or infinity; train again")
+
+
+def to_sign(asked: bytes, name: str, answer: bytes) -> bytes:
+    """What the client `name` signs: this answer to the task `asked`, and none in another round or place."""
+    return b"tinytrain answer " + hashlib.sha256(asked).digest() + name.encode() + b"\0" + answer
 
 
 def decode_head(data: bytes, task: Task, network: Network, source: str) -> Delta:

@@ -69,9 +69,14 @@ def sign(path: str | os.PathLike, key: str | os.PathLike) -> str:
 
     Raises InputError for a file that is no such key, and StorageError.
     """
-    private = _loaded(key, read_bytes(key, MOST), "private")
+    private = private_key(key)
     write_bytes(f"{path}{SIGNATURE}", private.sign(read_bytes(path, LARGEST)))
     return called(_pem(private.public_key()))
+
+
+def private_key(path: str | os.PathLike):
+    """The key of a file, whose ``sign(data)`` is a signature. Raises InputError for one without any."""
+    return _loaded(path, read_bytes(path, MOST), "private")
 
 
 def read_signed(path: str | os.PathLike, limit: int, keys: str | os.PathLike | None) -> bytes:
@@ -91,18 +96,24 @@ def check_signed(path: str | os.PathLike, data: bytes, keys: str | os.PathLike) 
     Raises InputError: ``file-missing`` without a signature, ``file-damaged`` if it is of none of `keys`.
     """
     known, place = public_keys(keys), f"{path}{SIGNATURE}"
-    from cryptography.exceptions import InvalidSignature
-
     if not os.path.exists(place):
         text = f"{path} is not signed: {place} does not exist; get both from its maker"
         raise InputError("file-missing", text)
-    signature = read_bytes(place, MOST)
+    if name := signer(read_bytes(place, MOST), data, known):
+        return name
+    text = f"{place} is of none of the {len(known)} keys in {keys}, or {path} was changed since"
+    raise InputError("file-damaged", f"{text}; get both from somebody whose key is there")
+
+
+def signer(signature: bytes, data: bytes, known: dict) -> str | None:
+    """What the key is called that signed `data`, of those `known` (`public_keys`); None for another one."""
+    from cryptography.exceptions import InvalidSignature
+
     for name, key in known.items():
         with contextlib.suppress(InvalidSignature):
             key.verify(signature, data)
             return name
-    text = f"{place} is of none of the {len(known)} keys in {keys}, or {path} was changed since"
-    raise InputError("file-damaged", f"{text}; get both from somebody whose key is there")
+    return None
 
 
 def public_keys(path: str | os.PathLike) -> dict:

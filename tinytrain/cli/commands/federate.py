@@ -64,6 +64,8 @@ def add_arguments(parser) -> None:
     server.add_argument("--head", choices=HEADS, default="lda", help="default: lda")
     server.add_argument("--check", metavar="DIR", help="images to try the result on, as in merge")
     add_robust(server)
+    signed = "file of public keys, with one of which every client must sign what it sends"
+    server.add_argument("--signed-by", metavar="KEYS", help=signed)
     text = "address to listen at; 0.0.0.0: all of this machine, which needs --token-file"
     server.add_argument("--host", metavar="ADDR", default="127.0.0.1", help=text)
     add_number(server, "--port", 0, "port to listen at; 0: a free one", 8765)
@@ -71,6 +73,8 @@ def add_arguments(parser) -> None:
     client.add_argument("server", metavar="URL", help="address of the server")
     client.add_argument("folder", metavar="DIR", help="folder that contains one folder of images per class")
     client.add_argument("--name", metavar="NAME", help="of this client; default: that of the machine")
+    text = "private key to sign what is sent, by 'tinytrain sign --new-key'"
+    client.add_argument("--key", metavar="KEY", help=text)
     client.add_argument("--budget", type=parse_bytes, metavar="SIZE", help="memory; default: as in adapt")
     add_number(client, "--seed", 0, "seed of all random choices", 0)
     text = "how long a server that does not answer is tried; default: 60"
@@ -106,11 +110,13 @@ def _server(arguments) -> None:
     from tinytrain.federate.task import recipe_of
     from tinytrain.network.committee import alone
     from tinytrain.plan.plan import load_plan
+    from tinytrain.trust.keys import public_keys
 
     check_outputs(arguments.out, needed=(arguments.plan,))
     network = open_network(arguments.backbone)
     remember_backbone(arguments.backbone, network)
     token, recipe = _token(arguments), None
+    known = None if arguments.signed_by is None else public_keys(arguments.signed_by)
     if arguments.plan:
         recipe = recipe_of(load_plan(arguments.plan), alone(network, "--layers"), arguments.steps)
     of_layers = arguments.layers, recipe, arguments.strategy
@@ -118,6 +124,7 @@ def _server(arguments) -> None:
     with ProgressLine() as progress:
         told = (lambda *facts: progress(*facts, None)), say
         places = grid.HttpGrid(Path(arguments.state), clients, asked.content_of, *told)
+        places.keys = known
         with grid.listening(places, arguments.host, arguments.port, token) as address:
             say(f"listening at {address}")
             deltas, names, ran = server.run(asked, places)
@@ -146,8 +153,10 @@ def _client(arguments) -> None:
     from tinytrain.federate.client import Server, take_part
     from tinytrain.federate.work import Client
     from tinytrain.runtime.device import Device
+    from tinytrain.trust.keys import private_key
 
     check_outputs(arguments.out)
+    key = None if arguments.key is None else private_key(arguments.key)
     device = Device(threads=arguments.threads)
     task = arguments.backbone, arguments.folder, arguments.budget, "none", arguments.seed, device
     episode, planner = open_task(*task)
@@ -155,7 +164,7 @@ def _client(arguments) -> None:
     client = Client(planner.network, episode, planner.budget, device, arguments.seed)
     name = arguments.name or socket.gethostname()
     token = _token(arguments, make=False)
-    server = Server(arguments.server.rstrip("/"), name, token, patience=arguments.patience)
+    server = Server(arguments.server.rstrip("/"), name, token, patience=arguments.patience, key=key)
     data = take_part(client, server, say)
     delta = decode_delta(*decode(data, arguments.server), arguments.server)
     delta.check_backbone(client.network)
