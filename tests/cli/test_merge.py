@@ -1,7 +1,12 @@
 """``tinytrain merge``: a stick of deltas becomes one, local images judge it, what fails writes nothing."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +16,7 @@ from toyfiles import write_images, write_network
 
 import tinytrain
 from tinytrain.base.errors import AdaptationRefusedError, InputError, UsageError
+from tinytrain.base.files import write_bytes
 from tinytrain.base.safetensors import decode
 from tinytrain.delta.file import load_delta
 from tinytrain.store import Entry, Store
@@ -121,6 +127,43 @@ def test_a_store_says_what_a_delta_was_merged_of_also_when_it_has_learnt_and_a_p
         assert tt("merge", *words, "--without", two, "-o", tmp_path / "x") == 2
     assert tt("merge", whole, "--without", whole, "-o", tmp_path / "x") == 3
     assert not (tmp_path / "x").exists()
+
+
+# Devices are folders here; one is off.
+SSH = 'host=$1; shift; [ "$host" != pi@off ] || exit 255; cd "devices/$host" && "$@"'
+RSYNC = """[ "$1" != -a ] || shift
+case "$*" in *pi@off*) exit 255 ;; esac
+place() { echo "$1" | sed 's|^\\(pi@.*\\):|devices/\\1/|'; }
+cp -r "$(place "$1")" "$(place "$2")"
+"""
+
+
+@pytest.mark.slow  # four processes
+@pytest.mark.skipif(not shutil.which("xargs"), reason="there is no xargs")
+def test_the_documented_commands_collect_all_devices_and_pass_over_one_that_is_off(stick, tmp_path):
+    text = (Path(__file__).parents[2] / "docs/merge.md").read_text()
+    commands = text[(start := text.index("mkdir -p collected")) : text.index("```", start)]
+    (tmp_path / "hosts").write_text("pi@one\npi@off\npi@two\n")
+    for folder in ("bin", "devices/pi@one", "devices/pi@two"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name, body in {
+        "ssh": SSH,
+        "rsync": RSYNC,
+        "tinytrain": f'exec "{sys.executable}" -m tinytrain "$@"',
+    }.items():
+        write_bytes(tmp_path / "bin" / name, f"#!/bin/sh\n{body}\n".encode(), 0o700)
+    stores = {name: Store(tmp_path / f"devices/pi@{name}/state") for name in ("one", "two")}
+    for delta, store in zip(deltas(stick, *stores), stores.values(), strict=True):
+        store.commit_file(delta)
+        store.confirm()
+    path = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    run = {"cwd": tmp_path, "env": os.environ | path, "capture_output": True, "text": True}
+    said = subprocess.run(["sh", "-c", commands], **run)
+    assert said.returncode == 0 and "pi@off: not reached" in said.stderr and "pi@off: failed" in said.stderr
+    whole = tinytrain.merge(deltas(stick, "one", "two")).delta
+    assert tinytrain.load_delta(tmp_path / "all.safetensors").head.moments.counts.tolist() == [6] * 4
+    assert [store.status()["confirmed"] for store in stores.values()] == [False, False], "on trial"
+    assert {tuple(store.peek().delta.class_names) for store in stores.values()} == {whole.class_names}
 
 
 def test_a_device_that_most_others_contradict_is_left_out_on_request(stick, tmp_path, capsys):
