@@ -133,7 +133,7 @@ class Fleet:
             "sums": self._right(plain, functools.reduce(operator.add, heads)),
             "joint head": self._right(plain, self._moments(plain, everyone)),
         }
-        if train:
+        if train and self.args.rounds:
             found |= self._trained(train, everyone, heads)
         return {name: round(float(value), 4) for name, value in found.items()}
 
@@ -271,7 +271,7 @@ OPTIONS = (
     *ADAPTS[1:],
     names_option("--splits", ",".join(SPLITS), "with commas (default: %(default)s)", one_of(SPLITS, "split")),
     number("--clients", 5),
-    number("--rounds", 4, "of layers (default: %(default)s)"),
+    number("--rounds", 4, "of layers; 0: heads alone (default: %(default)s)", 0),
     number("--steps", 10, "of training in a round (default: %(default)s)"),
     *task_options(way=10, shots=20),
     episodes_option(3),

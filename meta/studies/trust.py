@@ -10,7 +10,7 @@ means and puts all that varies inside of classes where classes differ; times 3 o
 its images. Or it is honest, but its camera is turned by 30 degrees, or gets 0.4 of the light. "Robust" is
 what `merge --robust` makes of it, "left out" how often in per cent the device was, "others" how many honest
 ones were. "Refused" counts where nobody could tell. With noise, all images are on one device, which exports
-its delta with --epsilon.
+its delta with --epsilon; there images that look like copies of others count as well, as those are exported.
 """
 
 import operator
@@ -27,7 +27,8 @@ from tinytrain.delta.delta import Delta
 from tinytrain.delta.merge import merge
 from tinytrain.drift.refit import fitted
 from tinytrain.heads.lda import METHOD
-from tinytrain.heads.moments import UNIT
+from tinytrain.heads.moments import UNIT, Moments, products_of, sums_of
+from tinytrain.heads.scatter_head import ScatterHead
 from tinytrain.heads.triangle import packed, unpacked
 from tinytrain.kernels.blas import one_thread
 from tinytrain.meta.bench.statistics import stratified
@@ -82,7 +83,7 @@ def run_job(network, dataset, args, episode: int) -> dict:
                 continue
             row |= {"robust": right(robust.delta), "out": int("0" in robust.outvoted)}
             row["others"] = len(robust.outvoted) - row["out"]
-        whole = _delta(kernels, every[support], labels)
+        whole = _of(METHOD.of_moments(kernels, _moments(every[support], labels)))
         noise = {"inf": right(whole)}
         for epsilon in EPSILONS:
             noise[f"{epsilon:g}"] = right(private(whole, epsilon, random.Random(episode)))
@@ -95,8 +96,15 @@ def _share(labels: np.ndarray, client: int, clients: int) -> np.ndarray:
 
 
 def _delta(kernels, x: np.ndarray, labels: np.ndarray) -> Delta:
-    head = fitted(METHOD, kernels, x, labels)
-    return Delta("0" * 64, "study", (), head, tuple(map(str, range(int(labels.max()) + 1))), {})
+    return _of(fitted(METHOD, kernels, x, labels))
+
+
+def _of(head: ScatterHead) -> Delta:
+    return Delta("0" * 64, "study", (), head, tuple(map(str, range(len(head.counts)))), {})
+
+
+def _moments(x: np.ndarray, labels: np.ndarray) -> Moments:
+    return Moments(np.bincount(labels), sums_of(x, labels, int(labels.max()) + 1), products_of(x))
 
 
 def _lying(delta: Delta, lie: str) -> Delta:

@@ -49,6 +49,12 @@ def test_a_job_is_a_line_with_every_method_and_sums_are_those_of_all_images(spli
     assert f"| {split} |" in capsys.readouterr().out
 
 
+def test_without_rounds_a_job_trains_nothing(logged, rows):
+    small = "--packs leaves --splits shift --way 4 --shots 3 --queries 2 --clients 2 --rounds 0 --episodes 1"
+    assert study.main([*logged, *small.split()]) == 0
+    assert rows()[0]["accuracy"].keys() == {"alone", "sums", "joint head"}
+
+
 def test_differences_have_an_interval_also_if_there_is_one_task_of_each_pack():
     values = (("a", 0.5, 0.6), ("b", 0.5, 0.8))
     rows = [{"pack": p, "split": "classes", "accuracy": {"sums": x, "joint head": y}} for p, x, y in values]
