@@ -20,8 +20,8 @@ from toyfiles import write_images, write_network
 from tinytrain import federate, kernels
 from tinytrain.base.errors import InputError
 from tinytrain.base.safetensors import decode, encode, read_file
-from tinytrain.delta.file import decode_delta, encode_delta
-from tinytrain.delta.merge import merge
+from tinytrain.delta.file import decode_delta, encode_delta, load_delta
+from tinytrain.delta.merge import merge, without
 from tinytrain.episode.episode import Episode
 from tinytrain.federate import client as sides
 from tinytrain.federate import task as tasks
@@ -167,6 +167,15 @@ def test_rounds_of_layers_average_by_images_and_the_last_one_fits_heads_to_them(
         name: values.tobytes() for name, values in second.items()
     }
     merged.check_backbone(NETWORK)
+
+
+@each("rounds_of", ["one_round", "three_rounds"])
+def test_a_client_is_taken_out_again_by_the_answer_that_the_server_keeps(request, rounds_of):
+    folder, merged, ran, _ = request.getfixturevalue(rounds_of)
+    kept = {name: load_delta(folder / f"round-{len(ran)}" / f"{name}.safetensors") for name in NAMES}
+    rest = without(kernels.load(), merged, kept.pop("cyd"), ("all", "cyd"))
+    others = [replace(delta, slices=merged.slices) for delta in kept.values()]
+    assert encode_delta(rest) == encode_delta(merge(kernels.load(), others, [*kept]).delta)
 
 
 def test_bytes_of_rounds_are_those_that_came_and_went(three_rounds, recipe):
