@@ -24,6 +24,20 @@ def test_lies_are_what_they_are_called_and_all_of_them_but_one_are_found():
         assert found.outvoted == (() if "scatter" in name else ("a",)), name
 
 
+def test_what_is_exported_with_noise_has_all_images_also_those_that_look_like_copies(logged, monkeypatch):
+    counted = []
+
+    def private(delta, *_):
+        counted.append(delta.head.total)
+        return delta
+
+    monkeypatch.setattr(study, "private", private)
+    monkeypatch.setattr("tinytrain.drift.refit.copies_among", lambda x, labels: np.arange(len(x)) % 2 == 1)
+    options = "--packs signs --way 3 --shots 12 --queries 1 --clients 3 --episodes 1"
+    assert study.main([*logged, *options.split()]) == 0
+    assert counted == [36] * len(study.EPSILONS)
+
+
 def test_a_run_goes_through_all_lies_and_its_tables_are_means_of_its_rows(logged, rows, capsys):
     options = "--packs signs --way 3 --shots 9 --queries 3 --clients 3 --episodes 1"
     assert study.main([*logged, *options.split()]) == 0
