@@ -395,14 +395,21 @@ def test_the_strategies_of_the_command_are_those_of_the_server():
 
 @pytest.mark.slow  # three processes
 def test_a_server_and_two_clients_are_three_commands_that_write_the_same_file(tmp_path):
+    pytest.importorskip("cryptography", reason="keys need the extra [keys]")
     write_network(tmp_path)
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    called = {name: make_key(keys / name) for name in ("one", "two")}
+    (tmp_path / "fleet.pub").write_bytes(b"".join((keys / f"{name}.pub").read_bytes() for name in called))
     write_images(tmp_path / "one", ("ant", "bee"))
     write_images(tmp_path / "two", ("cat", "dog"))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    commands = {"server": ("server", tmp_path / "state", "--clients", 2, "--port", port)}
-    for name in ("one", "two"):
-        commands[name] = ("client", f"http://127.0.0.1:{port}", tmp_path / name, "--name", name)
+    where = ("--port", port, "--signed-by", tmp_path / "fleet.pub")
+    commands = {"server": ("server", tmp_path / "state", "--clients", 2, *where)}
+    for name in called:
+        who = ("--name", name, "--key", keys / name)
+        commands[name] = ("client", f"http://127.0.0.1:{port}", tmp_path / name, *who)
     more = ("--backbone", tmp_path / "toy.safetensors", "--json", "-q", "-o")
     running = {
         name: subprocess.Popen(
@@ -420,5 +427,6 @@ def test_a_server_and_two_clients_are_three_commands_that_write_the_same_file(tm
     said = {name: json.loads(process.communicate()[0]) for name, process in running.items()}
     assert said["server"]["rounds"][0]["answered"] == ["one", "two"]
     assert said["one"]["classes"] == ["ant", "bee", "cat", "dog"]
+    assert len([*tmp_path.glob("state/round-1/*.sig")]) == 2
     written = {(tmp_path / f"{name}.out").read_bytes() for name in commands}
     assert len(written) == 1 and tt("predict", tmp_path / "one.out", tmp_path / "one/ant/0-0.png") == 0
