@@ -48,10 +48,17 @@ def test_a_client_without_a_server_gives_up_in_one_line(folder, capsys):
         assert code == 3 and "download-failed: http://127.0.0.1:9: no answer for 0.01 s" in err
         code, err = refused(capsys, "client", "127.0.0.1", *words)
         assert code == 2 and "is not like http://pi.local:8765" in err
-        for option in ("--token-file", "--key"):
-            code, err = refused(capsys, "client", "http://127.0.0.1:9", *words, option, "toy.safetensors")
-            assert code == 3 and "toy.safetensors" in err
+        code, err = refused(capsys, "client", "http://127.0.0.1:9", *words, "--token-file", "toy.safetensors")
+        assert code == 3 and "toy.safetensors" in err
     assert not (folder / "x.safetensors").exists()
+
+
+def test_a_client_whose_key_is_none_asks_nobody(folder, capsys, monkeypatch):
+    pytest.importorskip("cryptography", reason="keys need the extra [keys]")
+    monkeypatch.chdir(folder)
+    words = ("http://127.0.0.1:9", "images", "--key", "toy.safetensors", "-o", "x.safetensors")
+    code, err = refused(capsys, "client", *words)
+    assert code == 3 and "file-kind: toy.safetensors holds no private key" in err
 
 
 @each(
@@ -73,7 +80,8 @@ def test_a_server_that_cannot_be_is_one_line(folder, capsys, more, text):
 @each("keys", ["", "images", "toy.safetensors"])
 def test_a_server_whose_keys_are_none_opens_to_nobody(folder, capsys, monkeypatch, keys):
     """Such as ``--signed-by "$KEYS"`` where that is not set."""
-    pytest.importorskip("flwr", reason="servers put layers together by strategies of Flower")
+    for name in ("flwr", "cryptography"):
+        pytest.importorskip(name, reason="a server needs Flower, and keys the extra [keys]")
     monkeypatch.chdir(folder)
     words = ("state", "--backbone", "toy.safetensors", "-o", "x.safetensors", "--deadline", "0.01")
     code, err = refused(capsys, "server", *words, "--port", "0", "--signed-by", keys)
