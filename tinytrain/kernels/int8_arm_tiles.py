@@ -1,119 +1,134 @@
-"""Products of int8 codes in register tiles for 64-bit ARM processors, written as LLVM instructions.
+"""A block of `int8_blocks` for 64-bit ARM processors: eight channels in lanes, two of them for each sum.
 
-A tile is four rows of x times four rows of w, which are contiguous in k. Two products of bytes fit 16 bits
-together, because no weight is -128; their sums are added to sums of 32 bits in pairs.
+An instruction loads eight neighbouring codes of a pixel and spreads them in pairs over four registers, where
+they meet the weights of the same inputs. Two products of bytes fit 16 bits together, because no weight is
+-128; pairs of such sums are added to sums of 32 bits. Codes of int16 meet the weights one by one. What is
+packed lies on the stack: 16 bytes for each input, 64 kB at most.
 """
 
 from llvmlite import ir
-from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from tinytrain.kernels.int8_codes import Rescaling
 from tinytrain.kernels.vectors import (
     BYTE,
     INDEX,
     SHORT,
     WORD,
-    blocks,
     call,
+    constant,
     load,
     parts,
-    pointers,
+    pinned,
+    room,
     spread,
     store,
-    target_of,
 )
 
-ROWS, COLUMNS = 4, 4
-FOUR, EIGHT_SHORTS = ir.VectorType(WORD, 4), ir.VectorType(SHORT, 8)
+LANES, GROUP = 8, 8  # channels, inputs
+LEAST_INPUTS, MOST_INPUTS = GROUP, 4096
+SHORTS, CODES, FOUR = ir.VectorType(SHORT, 8), ir.VectorType(BYTE, 16), ir.VectorType(WORD, 4)
+QUARTET = ir.LiteralStructType([SHORTS] * 4)
 
 
-@intrinsic
-def product_strip(typing, arrays, sizes, channel, zero):
-    """Codes of all pixels and of four output channels from `channel` on; nothing for other processors.
+class ArmBlock:
+    """Weights of eight channels and inputs of some pixels; the methods are those of a block for x86."""
 
-    `arrays`: (y, x, w, b, factor, shift), flat; x is int8 or int16. `sizes`: pixels (at least four), k (at
-    least eight), and the number of channels. If the pixels are no multiple of four, the last tile overlaps
-    with the one before.
-    """
+    lanes, pixels, kind = LANES, (8, 4), ir.VectorType(WORD, LANES)
 
-    def emit(context, builder, signature, arguments):
-        target = target_of(context)
-        if not target.arm:
-            return context.get_dummy_value()
-        arrays, (m, size, n) = (cgutils.unpack_tuple(builder, a) for a in arguments[:2])
-        y, x, w, *scaled = pointers(context, builder, signature.args[0], arrays)
-        channel, zero = arguments[2:]
-        bias, *scale = (load(builder, FOUR, builder.gep(a, [channel])) for a in scaled)
-        rescaling = Rescaling(builder, target, *scale, zero)
-        first = builder.gep(w, [builder.mul(channel, size)])
-        columns = [builder.gep(first, [builder.mul(INDEX(j), size)]) for j in range(COLUMNS)]
-        sums = [[cgutils.alloca_once(builder, FOUR) for _ in range(COLUMNS)] for _ in range(ROWS)]
-        with blocks(builder, m, ROWS) as start:
-            places = [builder.add(start, INDEX(i)) for i in range(ROWS)]
-            rows = [builder.gep(x, [builder.mul(place, size)]) for place in places]
-            _add_up(builder, sums, (rows, columns), size)
-            totals = [builder.add(_across(builder, [builder.load(one) for one in row]), bias) for row in sums]
-            made = parts(builder, rescaling.codes(builder, totals), COLUMNS)
-            for place, codes in zip(places, made, strict=True):
-                store(builder, codes, builder.gep(y, [builder.add(builder.mul(place, n), channel)]))
-        return context.get_dummy_value()
+    def __init__(self, builder, wide: bool):
+        self.builder, self.wide = builder, wide
+        self.packed = room(builder, SHORT if wide else BYTE, LANES * MOST_INPUTS)
 
-    return types.void(arrays, sizes, channel, zero), emit
+    def pack(self, w, size, bias):
+        """Of rows of w, `size` long, for every group of inputs those of all channels. Gives the bias."""
+        builder, left = self.builder, self.builder.and_(size, INDEX(GROUP - 1))
+        whole = builder.sub(size, left)
+        with cgutils.for_range(builder, builder.udiv(size, INDEX(GROUP))) as loop:
+            start = builder.mul(loop.index, INDEX(GROUP))
+            self._pack_some(start, self._pairs(w, size, start))
+        with builder.if_then(builder.icmp_unsigned("!=", left, INDEX(0)), likely=False):
+            # The last eight, with weights of 0 for those that were added before.
+            known = spread(builder, builder.trunc(builder.sub(INDEX(GROUP), left), BYTE), CODES)
+            pairs = self._pairs(w, size, builder.sub(size, INDEX(GROUP)))
+            for k, pair in enumerate(pairs):
+                inputs = ir.Constant(CODES, [2 * k, 2 * k + 1] * LANES)
+                new = builder.icmp_signed(">=", inputs, known)
+                pairs[k] = builder.select(new, pair, ir.Constant(CODES, None))
+            self._pack_some(whole, pairs)
+        return bias
 
+    def _pairs(self, w, size, start):
+        """Eight inputs of all channels: four vectors of two neighbours for each channel."""
+        builder, found = self.builder, ir.Constant(QUARTET, ir.Undefined)
+        for lane in range(LANES):
+            place = builder.gep(w, [builder.add(builder.mul(INDEX(lane), size), start)])
+            before = [builder.extract_value(found, k) for k in range(4)]
+            place = builder.bitcast(place, SHORT.as_pointer())
+            found = call(builder, "llvm.aarch64.neon.ld4lane.v8i16.p0", QUARTET, *before, INDEX(lane), place)
+        return [builder.bitcast(builder.extract_value(found, k), CODES) for k in range(4)]
 
-def _add_up(builder, sums, lines, size) -> None:
-    for row in sums:
-        for one in row:
-            builder.store(ir.Constant(FOUR, None), one)
-    step = 16 if lines[0][0].type.pointee == BYTE else 8
-    with cgutils.for_range(builder, builder.udiv(size, INDEX(step))) as loop:
-        _add_some(builder, sums, lines, builder.mul(loop.index, INDEX(step)), step)
-    if step == 16:
-        with builder.if_then(builder.icmp_unsigned("!=", builder.and_(size, INDEX(8)), INDEX(0))):
-            _add_some(builder, sums, lines, builder.and_(size, INDEX(-16)), 8)
-    left = builder.and_(size, INDEX(7))
-    with builder.if_then(builder.icmp_unsigned("!=", left, INDEX(0)), likely=False):
-        # The last eight, with weights of 0 for those that were added before.
-        known = spread(builder, builder.trunc(builder.sub(INDEX(8), left), BYTE), ir.VectorType(BYTE, 8))
-        new = builder.icmp_signed(">=", ir.Constant(known.type, list(range(8))), known)
-        _add_some(builder, sums, lines, builder.sub(size, INDEX(8)), 8, new)
+    def _pack_some(self, start, pairs) -> None:
+        builder, place = self.builder, self.builder.gep(self.packed, [self.builder.mul(start, INDEX(LANES))])
+        if self.wide:
+            by, pairs = constant(SHORTS, 8), [builder.bitcast(pair, SHORTS) for pair in pairs]
+            pairs = [builder.ashr(v, by) for pair in pairs for v in (builder.shl(pair, by), pair)]
+        for k, vector in enumerate(pairs):
+            store(builder, vector, builder.gep(place, [INDEX((8 if self.wide else 16) * k)]))
 
+    def totals(self, x, bias, size, count: int):
+        """The sums of every pixel, of `count` rows of x."""
+        builder, sums = self.builder, []
+        for _ in range(count):
+            sums.append([cgutils.alloca_once(builder, FOUR) for _ in range(2)])
+            for one, part in zip(sums[-1], parts(builder, bias, 4), strict=True):
+                builder.store(part, one)
+        places = (builder.gep(x, [builder.mul(INDEX(p), size)]) for p in range(count))
+        places = [cgutils.alloca_once_value(builder, place) for place in places]
+        groups = builder.udiv(builder.add(size, INDEX(GROUP - 1)), INDEX(GROUP))
+        with cgutils.for_range(builder, groups) as loop:
+            start = builder.mul(loop.index, INDEX(GROUP))
+            left = builder.sub(size, builder.add(start, INDEX(GROUP)))
+            packed = builder.gep(self.packed, [builder.mul(start, INDEX(LANES))])
+            # Otherwise LLVM adds to every row where the group begins.
+            rows = [pinned(builder, builder.load(place), "r") for place in places]
+            (self._add_shorts if self.wide else self._add_bytes)(sums, rows, packed)
+            # The last eight may begin among those before.
+            step = builder.select(builder.icmp_signed("<", left, INDEX(GROUP)), left, INDEX(GROUP))
+            for place, row in zip(places, rows, strict=True):
+                builder.store(builder.gep(row, [step]), place)
+        halves = [[builder.load(one) for one in pixel] for pixel in sums]
+        return [builder.shuffle_vector(*pixel, ir.Constant(self.kind, list(range(8)))) for pixel in halves]
 
-def _add_some(builder, sums, lines, k, count: int, new=None) -> None:
-    """`count` products from k on of every row with every column; only those of lanes that are `new`."""
-    xs, ws = (
-        [load(builder, ir.VectorType(p.type.pointee, count), builder.gep(p, [k])) for p in line]
-        for line in lines
-    )
-    if new is not None:
-        ws = [builder.select(new, w, ir.Constant(w.type, None)) for w in ws]
-    for x, row in zip(xs, sums, strict=True):
-        for w, one in zip(ws, row, strict=True):
-            add = _add_bytes if x.type.element == BYTE else _add_shorts
-            builder.store(add(builder, builder.load(one), x, w), one)
+    def _add_bytes(self, sums, rows, place) -> None:
+        builder = self.builder
+        weights = [load(builder, CODES, builder.gep(place, [INDEX(16 * k)])) for k in range(4)]
+        weights = [[builder.sext(half, SHORTS) for half in parts(builder, v, 8)] for v in weights]
+        found = [self._spread(rows[0])]
+        for row, pixel in zip([*rows[1:], None], sums, strict=True):
+            found += [row and self._spread(row)]
+            codes = found.pop(0)
+            for half, one in enumerate(pixel):
+                total = builder.load(one)
+                for k in (0, 2):
+                    both = [builder.mul(codes[n][half], weights[n][half]) for n in (k, k + 1)]
+                    both = call(builder, "llvm.aarch64.neon.saddlp.v4i32.v8i16", FOUR, builder.add(*both))
+                    total = builder.add(total, both)
+                builder.store(pinned(builder, total), one)
 
+    def _spread(self, row):
+        """Eight codes of a pixel in pairs: four vectors, each in two halves."""
+        builder, row = self.builder, self.builder.bitcast(row, SHORT.as_pointer())
+        four = call(builder, "llvm.aarch64.neon.ld4r.v8i16.p0", QUARTET, row)
+        codes = (builder.bitcast(builder.extract_value(four, k), CODES) for k in range(4))
+        return [[builder.sext(half, SHORTS) for half in parts(builder, v, 8)] for v in codes]
 
-def _add_bytes(builder, total, x, w):
-    products = [
-        builder.mul(builder.sext(a, EIGHT_SHORTS), builder.sext(b, EIGHT_SHORTS))
-        for a, b in zip(parts(builder, x, 8), parts(builder, w, 8), strict=True)
-    ]
-    both = builder.add(*products) if len(products) == 2 else products[0]
-    return builder.add(total, call(builder, "llvm.aarch64.neon.saddlp.v4i32.v8i16", FOUR, both))
-
-
-def _add_shorts(builder, total, x, w):
-    w = builder.sext(w, EIGHT_SHORTS)
-    for a, b in zip(parts(builder, x, 4), parts(builder, w, 4), strict=True):
-        total = builder.add(total, builder.mul(builder.sext(a, FOUR), builder.sext(b, FOUR)))
-    return total
-
-
-def _across(builder, vectors):
-    """The sums over each of four vectors."""
-    while len(vectors) > 1:
-        pairs = zip(vectors[::2], vectors[1::2], strict=True)
-        vectors = [call(builder, "llvm.aarch64.neon.addp.v4i32", FOUR, a, b) for a, b in pairs]
-    return vectors[0]
+    def _add_shorts(self, sums, rows, place) -> None:
+        builder = self.builder
+        codes = [load(builder, SHORTS, row) for row in rows]
+        for k in range(GROUP):
+            weights = parts(builder, load(builder, SHORTS, builder.gep(place, [INDEX(8 * k)])), 4)
+            for values, pixel in zip(codes, sums, strict=True):
+                own = builder.shuffle_vector(values, values, ir.Constant(FOUR, [k] * 4))
+                for half, one in zip(weights, pixel, strict=True):
+                    more = call(builder, "llvm.aarch64.neon.smull.v4i32", FOUR, half, own)
+                    builder.store(builder.add(builder.load(one), more), one)

@@ -7,7 +7,7 @@ need not be added up at the end.
 A group has 32 bits: two inputs as int16, or four bytes for x86 processors that add up four products of bytes
 in one instruction. That multiplies a byte without a sign by one with a sign. So 128 is added to every code
 of x, and 128 times the sum of its weights taken from the sum of a channel. What is packed lies on the stack:
-15 kB at most.
+15 kB at most. Groups of 64-bit ARM processors are those of `int8_arm_tiles`.
 """
 
 from llvmlite import ir
@@ -15,6 +15,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from tinytrain.kernels.int8_arm_tiles import LEAST_INPUTS, ArmBlock
+from tinytrain.kernels.int8_arm_tiles import MOST_INPUTS as MOST_ON_ARM
 from tinytrain.kernels.int8_codes import Rescaling
 from tinytrain.kernels.vectors import (
     BYTE,
@@ -41,21 +43,27 @@ MOST_INPUTS = 640
 SIGNS = 0x80808080  # what turns four codes into bytes without a sign
 
 
-def _whether(found):
-    """Intrinsic for a fact about the processor that is compiled for."""
+@intrinsic
+def takes_blocks(typing, size):
+    """Whether there are blocks for `size` inputs."""
 
     def emit(context, builder, signature, arguments):
-        return TRUTH(found(target_of(context)))
+        target, (size,) = target_of(context), arguments
+        least, most = (LEAST_INPUTS, MOST_ON_ARM) if target.arm else (0, MOST_INPUTS if target.x86 else -1)
+        enough = builder.icmp_signed(">=", size, INDEX(least))
+        return builder.and_(enough, builder.icmp_signed("<=", size, INDEX(most)))
 
-    @intrinsic
-    def whether(typing):
-        return types.boolean(), emit
-
-    return whether
+    return types.boolean(size), emit
 
 
-takes_blocks, takes_tiles = _whether(lambda target: target.x86), _whether(lambda target: target.arm)
-takes_dots = _whether(lambda target: target.dots)
+@intrinsic
+def takes_dots(typing):
+    """Whether blocks may have dot products."""
+
+    def emit(context, builder, signature, arguments):
+        return TRUTH(target_of(context).dots)
+
+    return types.boolean(), emit
 
 
 def product_block(dots: bool = False):
@@ -63,23 +71,24 @@ def product_block(dots: bool = False):
 
     ``f(arrays, sizes, channel, zero)``:
 
-    - `arrays`: (y, x, w, b, factor, shift), flat; x is int8 or int16.
-    - `sizes`: numbers of pixels (at least 4), of inputs (at most `MOST_INPUTS`; with `dots` a multiple of 4)
-      and of all channels.
+    - `arrays`: (y, x, w, b, factor, shift); x is int8 or int16.
+    - `sizes`: numbers of pixels (at least 4), of inputs (so many that it `takes_blocks`; with `dots` a
+      multiple of 4) and of all channels.
     - `channel`: the first one.
 
     If the number of pixels is no multiple of those of a tile, the last tile overlaps with the one before.
-    Nothing is written for processors that are no x86, and with `dots` for those without and for int16.
+    Nothing is written for other processors, and with `dots` for those without and for int16.
     """
 
     def emit(context, builder, signature, arguments):
         kinds, target = signature.args[0], target_of(context)
-        if not (target.dots and kinds[1].dtype == types.int8 if dots else target.x86):
+        narrow = kinds[1].dtype == types.int8
+        if not (target.dots and narrow if dots else target.x86 or target.arm):
             return context.get_dummy_value()
         arrays, (m, size, n) = (cgutils.unpack_tuple(builder, a) for a in arguments[:2])
         y, x, w, *scaled = pointers(context, builder, kinds, arrays)
         channel, zero = arguments[2:]
-        block = _Block(builder, target, dots)
+        block = ArmBlock(builder, not narrow) if target.arm else _Block(builder, target, dots)
         bias, *scale = (load(builder, block.kind, builder.gep(a, [channel])) for a in scaled)
         rescaling = Rescaling(builder, target, *scale, zero)
         bias = block.pack(builder.gep(w, [builder.mul(channel, size)]), size, bias)
@@ -87,10 +96,11 @@ def product_block(dots: bool = False):
         for count in block.pixels:
             fits = builder.and_(fewer, builder.icmp_signed(">=", m, INDEX(count)))
             with builder.if_then(fits, likely=True), blocks(builder, m, count) as start:
-                block.widen(builder.gep(x, [builder.mul(start, size)]), size, count)
-                for p, codes in enumerate(block.codes(rescaling, block.totals(bias, size, count))):
-                    place = builder.mul(builder.add(start, INDEX(p)), n)
-                    store(builder, codes, builder.gep(y, [builder.add(place, channel)]))
+                rows = builder.gep(x, [builder.mul(start, size)])
+                place = builder.gep(y, [builder.add(builder.mul(start, n), channel)])
+                for codes in _codes(builder, rescaling, block.totals(rows, bias, size, count)):
+                    store(builder, codes, place)
+                    place = builder.gep(place, [n])
             fewer = builder.not_(fits)
         return context.get_dummy_value()
 
@@ -99,6 +109,14 @@ def product_block(dots: bool = False):
         return types.void(arrays, sizes, channel, zero), emit
 
     return compute
+
+
+def _codes(builder, rescaling, totals):
+    """Of every pixel; 32 are made at once."""
+    lanes = totals[0].type.count
+    some = 32 // lanes
+    together = (rescaling.codes(builder, totals[p : p + some]) for p in range(0, len(totals), some))
+    return [codes for both in together for codes in parts(builder, both, lanes)]
 
 
 class _Block:
@@ -158,7 +176,7 @@ class _Block:
             pairs = builder.sext(builder.bitcast(line, ir.VectorType(BYTE, 16)), ir.VectorType(SHORT, 16))
             store(builder, pairs, builder.gep(place, [INDEX(lanes * g)]))
 
-    def widen(self, x, size, count: int) -> None:
+    def _widen(self, x, size, count: int) -> None:
         """`count` rows of x in groups; an odd number of inputs ends with a 0. Bytes lie side by side."""
         builder, rows, step, length = self.builder, count, 8, size
         if self.dots:
@@ -186,8 +204,9 @@ class _Block:
                 value = builder.xor(value, constant(kind, -128))
             store(builder, value if value.type == kind else builder.sext(value, kind), builder.gep(out, [k]))
 
-    def totals(self, bias, size, count: int):
-        """The sums of every pixel."""
+    def totals(self, x, bias, size, count: int):
+        """The sums of every pixel, of `count` rows of x."""
+        self._widen(x, size, count)
         builder, sums = self.builder, [cgutils.alloca_once(self.builder, self.kind) for _ in range(count)]
         for one in sums:
             builder.store(bias, one)
@@ -208,12 +227,6 @@ class _Block:
         shorts = ir.VectorType(SHORT, 2 * self.lanes)
         inputs, weights = (self.builder.bitcast(v, shorts) for v in (inputs, weights))
         return self.builder.add(total, pairs_of_products(self.builder, self.target, inputs, weights))
-
-    def codes(self, rescaling, totals):
-        """Of every pixel; 32 are made at once."""
-        some = 32 // self.lanes
-        together = (rescaling.codes(self.builder, totals[p : p + some]) for p in range(0, len(totals), some))
-        return [codes for both in together for codes in parts(self.builder, both, self.lanes)]
 
 
 def _transposed(builder, rows):

@@ -6,8 +6,7 @@ output channel lie side by side. Sums are int32, so every processor computes the
 
 import numpy as np
 
-from tinytrain.kernels.int8_arm_tiles import product_strip
-from tinytrain.kernels.int8_blocks import MOST_INPUTS, product_block, takes_blocks, takes_dots, takes_tiles
+from tinytrain.kernels.int8_blocks import product_block, takes_blocks, takes_dots
 from tinytrain.kernels.int8_codes import as_code, rescaled
 from tinytrain.kernels.jit import inlined, kernel
 from tinytrain.kernels.vectors import move_bytes, shifted_sum
@@ -18,12 +17,12 @@ _eight, _sixteen = product_block(), product_block(dots=True)
 
 @inlined
 def _product(y, x, w, b, factor, shift, zero):
-    """Blocks of channels, on ARM tiles of four rows and four channels; the last ones overlap.
+    """Blocks of channels, of which the last ones overlap.
 
-    One by one on other processors, and where there are too few for either, or too many inputs for a block.
+    One by one on processors without, and where there are too few for them, or too many inputs.
     """
     (m, size), n = x.shape, w.shape[0]
-    if m < 4 or n < 8 or not (size <= MOST_INPUTS if takes_blocks() else takes_tiles() and size >= 8):
+    if m < 4 or n < 8 or not takes_blocks(size):
         for i in range(m):
             for j in range(n):
                 total = b[j]
@@ -31,16 +30,13 @@ def _product(y, x, w, b, factor, shift, zero):
                     total = np.int32(total + np.int32(x[i, k]) * np.int32(w[j, k]))
                 y[i, j] = as_code(rescaled(total, factor[j], shift[j]), zero)
         return
-    arrays = y.reshape(-1), x.reshape(-1), w.reshape(-1), b, factor, shift
+    arrays = y, x, w, b, factor, shift
     if takes_dots() and x.itemsize == 1 and n >= 16 and size % 4 == 0:
         for c in range(0, n, 16):
             _sixteen(arrays, (m, size, n), min(c, n - 16), zero)
-    elif takes_blocks():
+    else:
         for c in range(0, n, 8):
             _eight(arrays, (m, size, n), min(c, n - 8), zero)
-    else:
-        for c in range(0, n, 4):
-            product_strip(arrays, (m, size, n), min(c, n - 4), zero)
 
 
 @kernel

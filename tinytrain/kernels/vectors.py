@@ -129,6 +129,15 @@ def reloaded(builder, kind, pointer):
     return found
 
 
+def pinned(builder, value, register: str = "w"):
+    """`value` here: LLVM moves neither what makes it nor a load past this place, nor guesses what it is.
+
+    For ARM. It is a vector, or with the `register` "r" a pointer.
+    """
+    function = ir.FunctionType(value.type, [value.type])
+    return builder.asm(function, "", f"={register},0,~{{memory}}", [value], True)
+
+
 def constant(kind, value: int):
     """A vector of type `kind` of equal numbers."""
     return ir.Constant(kind, [value] * kind.count)
