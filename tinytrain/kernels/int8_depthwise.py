@@ -3,7 +3,7 @@
 A tile is four neighbouring pixels of sixteen channels; every code is loaded once for all of them. One
 instruction adds products of a tap and of those below it. What is below a filter has weights of 0, what is
 outside of the image the code of the padding. The weights of sixteen channels are packed once for an image and
-lie on the stack, 1.8 kB at most.
+lie on the stack, 1.8 kB at most. On 64-bit ARM processors it is as `int8_arm_depthwise` says.
 
 A number is taken from every code, and its share added to the bias.
 """
@@ -16,6 +16,7 @@ from numba.extending import intrinsic
 
 from tinytrain.kernels import vectors as v
 from tinytrain.kernels.depthwise_rows import key_of
+from tinytrain.kernels.int8_arm_depthwise import ArmTaps
 from tinytrain.kernels.int8_codes import Rescaling, as_code, rescaled
 from tinytrain.kernels.jit import inlined, kernel
 
@@ -24,9 +25,8 @@ KEYS = tuple(key_of(*shape) for shape in FILTERS)
 PIXELS, CHANNELS = 4, 16
 CODES, SHORTS, WORDS = (ir.VectorType(kind, CHANNELS) for kind in (v.BYTE, v.SHORT, v.WORD))
 GROUP, GROUPS = 64, 4 * 7  # bytes of packed weights of a tap and of those below it, and how many there are
-# Lanes of two or of four vectors in turn, and of two of them four at a time.
+# Lanes of two or of four vectors in turn.
 TURNS = {n: [CHANNELS * t + c for c in range(CHANNELS) for t in range(n)] for n in (2, 4)}
-FOURS = [CHANNELS * t + 4 * q + n for q in range(4) for t in range(2) for n in range(4)]
 _key_of = inlined(key_of)
 
 
@@ -47,8 +47,8 @@ class _Taps:
         self.outside = builder.bitcast(v.room(builder, CODES, 1), v.BYTE.as_pointer())
         v.store(builder, v.spread(builder, fill, CODES), self.outside)
 
-    def pack(self, w, channels):
-        """Keep the weights w; gives their sums, int32."""
+    def pack(self, w, channels, bias) -> None:
+        """Keep the weights w."""
         builder, total = self.builder, cgutils.alloca_once(self.builder, SHORTS)
         builder.store(ir.Constant(SHORTS, None), total)
         for first in range(0, self.size, self.rows):
@@ -63,7 +63,12 @@ class _Taps:
                 packed = self._factors(codes)
                 for k, part in enumerate(packed):
                     v.store(builder, part, builder.gep(place, [v.INDEX(GROUP // len(packed) * k)]))
-        return builder.sext(builder.load(total), WORDS)
+        more = builder.mul(builder.sext(builder.load(total), WORDS), v.spread(builder, self.origin, WORDS))
+        self.bias = v.parts(builder, builder.add(bias, more), self.lanes)
+
+    def start(self, row, height):
+        """What the sums of pixels begin with."""
+        return self.bias
 
     def add(self, sums, x, sizes, place) -> None:
         """To the `sums` of neighbouring pixels; the first tap of the first one is at `place`."""
@@ -107,8 +112,8 @@ class _Taps:
         if self.target.dots:
             every = v.joined(self.builder, codes)
             return [self.builder.bitcast(v.shuffled(self.builder, every, every, TURNS[4]), WORDS)]
-        order = FOURS if self.target.arm else TURNS[2]
-        halves = (v.shuffled(self.builder, *codes, lanes) for lanes in (order[:CHANNELS], order[CHANNELS:]))
+        lanes = TURNS[2][:CHANNELS], TURNS[2][CHANNELS:]
+        halves = (v.shuffled(self.builder, *codes, some) for some in lanes)
         halves = (self.builder.sext(half, SHORTS) for half in halves)
         return [part for half in halves for part in v.parts(self.builder, half, 2 * self.lanes)]
 
@@ -123,19 +128,14 @@ class _Taps:
         if self.target.dots:
             return v.add_dots(self.builder, total, codes, v.load(self.builder, self.kind, weights))
         weights = v.reloaded(self.builder, self.kind, weights)
-        if not self.target.arm:
-            return self.builder.add(total, v.pairs_of_products(self.builder, self.target, codes, weights))
-        name = "llvm.aarch64.neon.smull.v4i32"  # otherwise LLVM may multiply 32 bits by 32
-        for both in zip(*(v.parts(self.builder, one, 4) for one in (codes, weights)), strict=True):
-            total = self.builder.add(total, v.call(self.builder, name, total.type, *both))
-        return total
+        return self.builder.add(total, v.pairs_of_products(self.builder, self.target, codes, weights))
 
 
 @intrinsic
 def _depthwise_block(typing, arrays, places, sizes, shape, fill, zero):
     """The codes of all pixels of an image and of sixteen channels.
 
-    - `arrays`: (y, x, w, b, factor, shift), flat.
+    - `arrays`: (y, x, w, b, factor, shift).
     - `places`: offsets of the image in y and in x, the first channel.
     - `sizes`: height and width of the image, channels, rows and columns of y.
     - `shape`: `key_of` the size and stride of one of FILTERS, padding above.
@@ -160,7 +160,8 @@ def _depthwise_block(typing, arrays, places, sizes, shape, fill, zero):
             block = builder.append_basic_block("size{}stride{}".format(*shape))
             choice.add_case(v.INDEX(key_of(*shape)), block)
             builder.position_at_end(block)
-            _one_filter(_Taps(builder, target, shape, fill, kept), starts, sizes, top, (bias, rescaling))
+            taps = ArmTaps(builder, shape, fill) if target.arm else _Taps(builder, target, shape, fill, kept)
+            _one_filter(taps, starts, sizes, top, (bias, rescaling))
             builder.branch(done)
         builder.position_at_end(done)
         return context.get_dummy_value()
@@ -171,26 +172,31 @@ def _depthwise_block(typing, arrays, places, sizes, shape, fill, zero):
 def _one_filter(taps, starts, sizes, top, numbers) -> None:
     builder, (y, x, w), (*image, channels, down, across) = taps.builder, starts, sizes
     bias, rescaling = numbers
-    more = builder.mul(taps.pack(w, channels), v.spread(builder, taps.origin, WORDS))
-    bias = v.parts(builder, builder.add(bias, more), taps.lanes)
+    taps.pack(w, channels, bias)
     many = builder.icmp_signed(">=", across, v.INDEX(PIXELS))
     with builder.if_else(many, likely=True) as branches:
         for branch, pixels in zip(branches, (PIXELS, 1), strict=True):
-            sums = [[cgutils.alloca_once(builder, part.type) for part in bias] for _ in range(pixels)]
-            with branch, cgutils.for_range(builder, down) as rows, v.blocks(builder, across, pixels) as start:
-                for pixel in sums:
-                    for one, part in zip(pixel, bias, strict=True):
-                        builder.store(part, one)
+            kind = ir.VectorType(v.WORD, taps.lanes)
+            sums = [
+                [cgutils.alloca_once(builder, kind) for _ in range(CHANNELS // taps.lanes)]
+                for _ in range(pixels)
+            ]
+            with branch, cgutils.for_range(builder, down) as rows:
                 row = builder.sub(builder.mul(rows.index, v.INDEX(taps.stride)), top)
-                column = builder.sub(builder.mul(start, v.INDEX(taps.stride)), v.INDEX(taps.size // 2))
-                taps.add(sums, x, (*image, channels), (row, column))
-                place = builder.add(builder.mul(rows.index, across), start)
-                for p, pixel in enumerate(sums):
-                    codes = rescaling.codes(
-                        builder, [v.joined(builder, [builder.load(one) for one in pixel])]
-                    )
-                    out = builder.mul(builder.add(place, v.INDEX(p)), channels)
-                    v.store(builder, codes, builder.gep(y, [out]))
+                begin = taps.start(row, image[0])
+                with v.blocks(builder, across, pixels) as start:
+                    for pixel in sums:
+                        for one, part in zip(pixel, begin, strict=True):
+                            builder.store(part, one)
+                    column = builder.sub(builder.mul(start, v.INDEX(taps.stride)), v.INDEX(taps.size // 2))
+                    taps.add(sums, x, (*image, channels), (row, column))
+                    place = builder.add(builder.mul(rows.index, across), start)
+                    for p, pixel in enumerate(sums):
+                        codes = rescaling.codes(
+                            builder, [v.joined(builder, [builder.load(one) for one in pixel])]
+                        )
+                        out = builder.mul(builder.add(place, v.INDEX(p)), channels)
+                        v.store(builder, codes, builder.gep(y, [out]))
 
 
 @inlined
@@ -217,7 +223,7 @@ def depthwise_codes(y, x, w, b, factor, shift, size, stride, top, fill, zero):
     """
     n, height, width, channels = x.shape
     down, across = y.shape[1], y.shape[2]
-    arrays = y.reshape(-1), x.reshape(-1), w.reshape(-1), b, factor, shift
+    arrays = y, x, w, b, factor, shift
     key = _key_of(size, stride)
     for k in range(n):
         out, image = k * down * across * channels, k * height * width * channels
@@ -228,8 +234,9 @@ def depthwise_codes(y, x, w, b, factor, shift, size, stride, top, fill, zero):
                     arrays, (out, image, min(c, channels - CHANNELS)), sizes, (key, top), fill, zero
                 )
             continue
+        flat = y.reshape(-1), x.reshape(-1), w.reshape(-1), b, factor, shift
         for i in range(down):
             for j in range(across):
                 places = out + (i * across + j) * channels, image
                 shape = i * stride - top, j * stride - (size - 1) // 2, size
-                _pixel(arrays, places, (height, width, channels), shape, fill, zero)
+                _pixel(flat, places, (height, width, channels), shape, fill, zero)
