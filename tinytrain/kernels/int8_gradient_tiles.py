@@ -26,21 +26,24 @@ from tinytrain.kernels.vectors import (
 )
 
 FLOAT = ir.FloatType()
-TERMS = 256  # channels whose factors lie on the stack at a time, 8 kB at most
+TERMS = 256  # channels whose factors lie on the stack at a time, 16 kB at most
 
 
-def _tile(target: Target) -> tuple[int, tuple[int, ...]]:
-    """Rows of a tile, and columns of those that are tried one after another, by what the registers hold."""
+def _tile(target: Target) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Rows and columns of the tiles that are tried one after another, by what the registers hold.
+
+    ARM has an instruction to spread a factor and multiply, so that more rows take less than more columns.
+    """
     if target.arm:
-        return 8, (8, 1)
-    return (8, (32, 16, 8, 1)) if target.register == 64 else (4, (16, 8, 1))
+        return (16, 4, 1), (4, 1)
+    return ((8, 1), (32, 16, 8, 1)) if target.register == 64 else ((4, 1), (16, 8, 1))
 
 
 @intrinsic
 def gradient_products(typing, arrays, sizes, starts):
     """gx[i, c] += the sum over j of g[i, j] * scale[j] * w[j, c], in the order of j.
 
-    - `arrays`: (gx, g, w, scale), flat: (m, k), (m, n), int8 rows of `width`, one for each channel.
+    - `arrays`: (gx, g, w, scale): (m, k), (m, n), int8 rows of `width`, one for each channel.
     - `sizes`: m, n, k, `width`.
     - `starts`: the channel that j = 0 is, the column of w that c = 0 is, whether gx starts at zero.
     """
@@ -55,7 +58,10 @@ def gradient_products(typing, arrays, sizes, starts):
         def factors(place, rows, terms):
             (row, count), (term, some) = rows, terms
             own = builder.gep(g, [builder.add(builder.mul(row, n), term)])
-            _scale(builder, place, own, builder.gep(scale, [builder.add(channel, term)]), (some, n, count))
+            first = builder.gep(scale, [builder.add(channel, term)])
+            # x86 takes longer to turn fours of channels than to load channel after channel.
+            widths = (4, 1) if target_of(context).arm else (1,)
+            _scale(builder, place, own, first, (some, n, count), widths)
 
         line = builder.gep(w, [builder.add(builder.mul(channel, width), column)])
         _tiles(context, builder, (gx, line), (m, n, k, k, width), factors, fresh)
@@ -68,7 +74,7 @@ def gradient_products(typing, arrays, sizes, starts):
 def weight_products(typing, arrays, sizes, scale, zero):
     """gw[k, j] += the sum over i of scale * (x[i, k] - zero) * g[i, j], in the order of i.
 
-    `arrays`: (gw, x, g), flat: rows of `width`, the codes (m, k), (m, n). `sizes`: m, k, n, `width`.
+    `arrays`: (gw, x, g): rows of `width`, the codes (m, k), (m, n). `sizes`: m, k, n, `width`.
     """
 
     def emit(context, builder, signature, arguments):
@@ -102,10 +108,10 @@ def _tiles(context, builder, starts, sizes, factors, fresh) -> None:
     """
     (out, line), (m, n, k, out_step, line_step) = starts, sizes
     rows, columns = _tile(target_of(context))
-    place = room(builder, FLOAT, rows * TERMS)
+    place = room(builder, FLOAT, rows[0] * TERMS)
     chunks = builder.udiv(builder.add(n, INDEX(TERMS - 1)), INDEX(TERMS))
     done = INDEX(0)
-    for count in (rows, 1):
+    for count in rows:
         many = builder.udiv(builder.sub(m, done), INDEX(count))
         with cgutils.for_range(builder, many) as tiles, cgutils.for_range(builder, chunks) as chunk:
             row = builder.add(done, builder.mul(tiles.index, INDEX(count)))
@@ -121,15 +127,32 @@ def _tiles(context, builder, starts, sizes, factors, fresh) -> None:
         done = builder.add(done, builder.mul(many, INDEX(count)))
 
 
-def _scale(builder, factors, g, scale, sizes) -> None:
-    """Rows of g times `scale`: for every channel those of all rows."""
+def _scale(builder, factors, g, scale, sizes, widths) -> None:
+    """Rows of g times `scale`: for every channel those of all rows, of so many channels at a time."""
     some, n, count = sizes
-    with cgutils.for_range(builder, some) as loop:
-        own = builder.load(builder.gep(scale, [loop.index]))
-        for p in range(count):
-            value = builder.load(builder.gep(g, [builder.add(builder.mul(INDEX(p), n), loop.index)]))
-            at = builder.add(builder.mul(loop.index, INDEX(count)), INDEX(p))
-            builder.store(builder.fmul(value, own), builder.gep(factors, [at]))
+    rows, done = [builder.gep(g, [builder.mul(INDEX(p), n)]) for p in range(count)], INDEX(0)
+    for width in widths:
+        many = builder.udiv(builder.sub(some, done), INDEX(width))
+        with cgutils.for_range(builder, many) as loop:
+            start = builder.add(done, builder.mul(loop.index, INDEX(width)))
+            kind = ir.VectorType(FLOAT, width) if width > 1 else FLOAT
+            own = load(builder, kind, builder.gep(scale, [start]))
+            found = [builder.fmul(load(builder, kind, builder.gep(row, [start])), own) for row in rows]
+            if width == 4 and count > 1:
+                fours = [_transposed(builder, found[k : k + 4]) for k in range(0, count, 4)]
+                found = [four[c] for c in range(4) for four in fours]
+            for k, one in enumerate(found):
+                at = builder.add(builder.mul(start, INDEX(count)), INDEX(width * k))
+                store(builder, one, builder.gep(factors, [at]))
+        done = builder.add(done, builder.mul(many, INDEX(width)))
+
+
+def _transposed(builder, rows):
+    """Four vectors of four."""
+    for _ in range(2):
+        pairs = (rows[0], rows[2]), (rows[1], rows[3])
+        rows = [shuffled(builder, *pair, lanes) for pair in pairs for lanes in ((0, 4, 1, 5), (2, 6, 3, 7))]
+    return rows
 
 
 def _rows(context, builder, tile, sizes, columns, zero) -> None:

@@ -16,14 +16,12 @@ ZERO = np.float32(0)
 
 @copied
 def _grad_input(gx, g, w, scale, starts):
-    arrays = gx.reshape(-1), g.reshape(-1), w.reshape(-1), scale
-    gradient_products(arrays, (gx.shape[0], g.shape[1], gx.shape[1], w.shape[1]), starts)
+    gradient_products((gx, g, w, scale), (gx.shape[0], g.shape[1], gx.shape[1], w.shape[1]), starts)
 
 
 @copied
 def _grad_weight(gw, x, g, scale, zero, first):
-    arrays = gw.reshape(-1)[first:], x.reshape(-1), g.reshape(-1)
-    weight_products(arrays, (x.shape[0], gw.shape[0], g.shape[1], gw.shape[1]), scale, zero)
+    weight_products((gw[:, first:], x, g), (x.shape[0], gw.shape[0], g.shape[1], gw.shape[1]), scale, zero)
 
 
 @kernel
@@ -90,7 +88,8 @@ def mask_columns(g, bits, first, channels):
             here = min(count - done, (k + 1) * size - start - done)
             part, bit = row[done:], np.uint8(1 << k)
             for c in range(here):
-                part[c] = part[c] if some[c] & bit else ZERO
+                value = part[c]  # read in any case: LLVM makes no vectors of a read that depends on a bit
+                part[c] = value if np.uint8(some[c] & bit) else ZERO
             done += here
             k += 1
 
@@ -98,10 +97,11 @@ def mask_columns(g, bits, first, channels):
 @inlined
 def widen_some(y, w, scale, first, count):
     """y (>= taps, >= count)[tap, c] = the value of w (taps, c)[tap, first + c]; the rest stays as it is."""
+    own = scale[first:]
     for tap in range(w.shape[0]):
-        row, line = y[tap], w[tap]
+        row, line = y[tap], w[tap, first:]
         for c in range(count):
-            row[c] = np.float32(line[first + c]) * scale[first + c]
+            row[c] = np.float32(line[c]) * own[c]
 
 
 @kernel

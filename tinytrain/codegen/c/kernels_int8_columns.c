@@ -18,12 +18,17 @@ void tt_mask_columns(float *g, const uint8_t *bits, uint32_t rows, uint32_t firs
 {
     uint32_t bytes = (rows * channels + 7u) / 8u;
 
-    for (uint32_t i = 0; i < rows; i++)
+    for (uint32_t i = 0; i < rows; i++) {
+        uint32_t place = i * channels + first, bit = place / bytes, byte = place % bytes;
         for (uint32_t c = 0; c < n; c++, g++) {
-            uint32_t place = i * channels + first + c;
-            if (!(bits[place % bytes] >> (place / bytes) & 1u))
+            if (!(bits[byte] >> bit & 1u))
                 *g = 0.0f;
+            if (++byte == bytes) {
+                byte = 0;
+                bit++;
+            }
         }
+    }
 }
 
 /* y (fan_in, n) = values of the filters of n channels of a depthwise layer. */
