@@ -18,7 +18,7 @@ KINDS = {
     "cached features": ("cached feature",),
     "images": ("augmented image",),
     "features and embeddings": ("features (", "embedding", "gradient of embeddings"),
-    "trained parameters and gradients": ("trained parameters", "gradients ("),
+    "trained parameters and gradients": ("trained parameters", "gradients"),
     "optimizer": ("optimizer",),
     "classifier": (
         "head", "scatter matrix", "class ", "prototypes", "left out", "labels", "loss", "residual", "cosine",
