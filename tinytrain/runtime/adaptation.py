@@ -103,7 +103,7 @@ class Run:
                 self.kernels,
                 source,
                 self.time,
-                self.device.threads,
+                1 if self.time else self.device.threads,  # training may have fewer workers than scoring
             )
         self.clock.lap("probe")
         return scores
