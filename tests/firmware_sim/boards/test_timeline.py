@@ -23,7 +23,7 @@ def programs(policy="tinytrain", memory=2**22, macs=0.15):
 
 
 # From a quarter of the MACs on, passes come in two halves.
-RAN = [("tinytrain", 100_000), ("tinytrain", 2**22, 0.5), ("tinytrain", 45_000), ("none", 2**22)]
+RAN = [("tinytrain", 60_000), ("tinytrain", 2**22, 0.5), ("tinytrain", 45_000), ("none", 2**22)]
 
 
 @pytest.fixture(scope="module", params=RAN)
