@@ -65,6 +65,17 @@ def test_any_number_of_workers_and_of_threads_trains_the_same_bits(name, cut, se
     assert len(trained) == 1
 
 
+def test_batches_that_may_have_other_turns_than_the_one_before_wait_until_it_is_done():
+    made = trainer(toy("blocks"), recipe(everything(toy("blocks"))), IMAGES, LABELS, micro=4, workers=2)
+    seen = []
+    body = [lambda work: seen.append((work.items, work.unit.hand.last))]
+    lists = [(body, range(10), 4), (body, range(10, 18), 4)]
+    made.spread(lists, made.bound_of(made.program.units["backward"]))
+    made.close()
+    waits = {range(0, 4): True, range(4, 8): False, range(8, 10): True, range(10, 14): True}
+    assert dict(seen) == waits | {range(14, 18): False}
+
+
 @NETWORKS
 def test_how_many_embeddings_are_held_at_once_changes_no_bit_of_steps_that_look_at_as_many_images(name):
     network, found, few = toy(name), [], [0, 1, 2, 3, 4, 8]
