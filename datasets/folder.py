@@ -25,6 +25,7 @@ from tinytrain.datasets.folder_layout import (
     printable,
 )
 from tinytrain.datasets.samplers import shuffled
+from tinytrain.datasets.sentences import is_table, table_dataset
 from tinytrain.episode.episode import Episode, episode_type
 from tinytrain.episode.input_facts import Skipped
 from tinytrain.episode.kind import Kind
@@ -48,14 +49,19 @@ def folder_dataset(
 ) -> Dataset:
     """All usable images below `folder`, classes in the order of their sorted names.
 
-    They may be of another kind, which their files tell; a mixture of kinds is ``folder-layout``. The folder
-    `background` is one class more, BACKGROUND by its name.
+    They may be of another kind, which their files tell; a mixture of kinds is ``folder-layout``. A table of
+    texts stands for a folder of them. The folder `background` is one class more, BACKGROUND by its name.
     `skipped` of the result lists the files that cannot be used. Raises InputError with code ``file-missing``,
     ``folder-layout``, ``class-names`` or ``too-few-images``. Files of the same bytes in one class are one
     group: an episode has them on one side.
     """
     if not os.fspath(folder):
         raise InputError("file-missing", "'' is no folder; give the path of one")
+    if is_table(folder):
+        if background is not None:
+            text = f"--background has no effect for {os.fspath(folder)!r}; label rows {BACKGROUND!r} in it"
+            raise UsageError("usage", text)
+        return table_dataset(folder)
     root = Path(folder)
     classes, skipped = class_folders(root)
     class_names = tuple(map(class_name, classes))

@@ -1,5 +1,7 @@
 """An encoder of text: what it gives, how it is got, and sentences from a folder to a prediction."""
 
+import json
+import os
 from dataclasses import replace
 from hashlib import sha256
 
@@ -10,10 +12,12 @@ from cases import each
 from commandline import tt
 from toyfiles import write_wheel
 
+import tinytrain
 from tinytrain.backbones import catalogue, text
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import InputError
 from tinytrain.base.safetensors import encode
+from tinytrain.delta.file import load_delta
 from tinytrain.episode.kinds import KINDS, kind_of_files
 from tinytrain.episode.text import parsed, pieces, split, vocabulary_of
 from tinytrain.network.file import decode, decode_network, encode_network
@@ -164,3 +168,57 @@ def test_exported_sentences_are_all_different_and_there_are_no_more_of_them(tmp_
     assert tt("data", "export", "notes", tmp_path / "more", "--per-class", "21") == 2
     assert "there are 20 sentences of each class; give --per-class 20" in capsys.readouterr().err
     assert not (tmp_path / "more").exists()
+
+
+@pytest.fixture
+def table(published):
+    """A table of `NOTES`, and the encoder."""
+    assert tt("backbones", "get", "minilm") == 0
+    path = published / "notes.csv"
+    rows = [f'"{line}",{name}\n' for name, lines in NOTES.items() for line in lines]
+    path.write_text("sentence,label\n" + "".join(rows))
+    return path
+
+
+def test_a_table_of_sentences_is_learnt_and_judged_as_a_folder_of_them_is(table, capsys):
+    folder, heads = write_notes(table.parent / "notes"), []
+    for source in (folder, table):
+        out = table.parent / f"{source.name}.safetensors"
+        assert tt("adapt", source, "--policy", "none_lda", "--out", out, "--force") == 0
+        assert tt("check", source, "--json") == 0
+        capsys.readouterr()
+        assert tt("eval", out, table, "--json") == 0
+        heads.append(json.loads(capsys.readouterr().out)["accuracy"])
+    assert heads[0] == heads[1] >= 0.5
+    (table.parent / "more.csv").write_text("it is raining,weather\nraining !,weather\n")
+    larger = table.parent / "larger.safetensors"
+    assert tt("adapt", "--from", out, "--add", table.parent / "more.csv", "--out", larger) == 0
+    assert load_delta(larger).class_names == ("light", "sleep", "weather")
+    table.write_text("lamp on,lamp\n")
+    assert tt("eval", out, table) == 3
+    assert "does not know 'lamp'; its classes are 'light', 'sleep'" in capsys.readouterr().err
+
+
+@each("ending, options", [(b"\n", ()), (b"\r\n", ()), (b"\0", ("--null",))])
+def test_each_line_of_standard_input_is_a_text_with_a_verdict(table, capsys, ending, options):
+    out = table.parent / "d.safetensors"
+    assert tt("adapt", table, "--policy", "none_lda", "--out", out, "--force") == 0
+    said = [b"lamp on", b"", b"wake" + (b"\0" if ending != b"\0" else b" ") + b"me", b" ", b"me \xff"]
+    reading, writing = os.pipe()
+    os.write(writing, ending.join(said))
+    os.close(writing)
+    before = os.dup(0)
+    try:
+        os.dup2(reading, 0)
+        capsys.readouterr()
+        assert tt("watch", out, "-", "--json", *options) == 3
+    finally:
+        os.dup2(before, 0)
+        for descriptor in (before, reading):
+            os.close(descriptor)
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    verdicts = [(event["image"], event["class"]) for event in events if "class" in event]
+    named = tinytrain.Predictor(delta=out)
+    assert verdicts == [(text, named(text.encode()).name) for text in ("lamp on", "wake me")]
+    failed = [event["message"] for event in events if event.get("event") == "error"]
+    assert "has 0 words" in failed[0] and "byte 0xff" in failed[1] and len(failed) == 2

@@ -26,6 +26,8 @@ LITTER = {"thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r", "__macosx", "@ead
           "system volume information", "lost+found"}  # fmt: skip
 SIGNS = "#@$~"  # one of these begins the names of bins and snapshots on network drives: #recycle, ~snapshot
 
+TABLES = (".csv", ".tsv")  # may be a table of texts, which stands for a folder of them
+
 # Role of a file -> the error code if it is of another kind, and the remedy if that kind has none of its own.
 ROLES = {
     "backbone": ("file-kind", "give a network file, or a name that 'tinytrain backbones' lists"),
@@ -113,7 +115,9 @@ def refuse_other_kinds(path: str | os.PathLike, role: str) -> None:
     cannot be read.
     """
     head = first_bytes(path)
-    found = _described(head, Path(path).suffix.lower(), role) if head else None
+    suffix = Path(path).suffix.lower()
+    table = role == "images" and suffix in TABLES
+    found = _described(head, suffix, role) if head and not table else None
     if found:
         code, usual = ROLES[role]
         raise InputError(code, f"{path} is {found[0]}; {found[1] or usual}")

@@ -216,8 +216,11 @@ def _digest(data: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little") or 1
 
 
-def named_on(descriptor: int, end: bytes = b"\n") -> Iterator[Frame | None]:
-    """The files whose names arrive on `descriptor`, each ended by `end`; None while none arrives."""
+def named_on(descriptor: int, end: bytes = b"\n", items: bool = False) -> Iterator[Frame | None]:
+    """The files whose names arrive on `descriptor`, each ended by `end`; None while none arrives.
+
+    If they are `items`, what arrives are no names but texts themselves, which are called as they read.
+    """
     rest = b""
     while True:
         if not select.select([descriptor], [], [], WAIT_SECONDS)[0]:
@@ -227,8 +230,9 @@ def named_on(descriptor: int, end: bytes = b"\n") -> Iterator[Frame | None]:
         *names, rest = (rest + data).split(end)
         if not data or len(rest) > MAX_PATH:
             names, rest = [*names, rest], b""
-        for name in names:
-            if name := os.fsdecode(name.removesuffix(b"\r")):
-                yield Frame(name, name)
+        for line in names:
+            line = line.removesuffix(b"\r").replace(b"\0", b" ")  # which no path may have
+            if name := os.fsdecode(line):
+                yield Frame(name, line if items else name)
         if not data:
             return

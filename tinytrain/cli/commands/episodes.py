@@ -18,7 +18,11 @@ from tinytrain.cli.commands.common import DEFAULT_DATA, DEFAULT_WAY, add_number,
 def add_arguments(parser) -> None:
     """Add the options for images, budget and policy."""
     parser.add_argument(
-        "folder", metavar="DIR", nargs="?", help="folder that contains one folder of images per class"
+        "folder",
+        metavar="DIR",
+        nargs="?",
+        help="folder that contains one folder of images per class; of texts"
+        " also a CSV file with a sentence and its label in each row",
     )
     parser.add_argument(
         "--data",

@@ -101,13 +101,14 @@ def _labelled(arguments, classes, spec) -> tuple[list[tuple], list, list]:
     `spec` is what the network takes. Raises InputError ``unknown-class`` or what `folder_dataset` raises.
     """
     from tinytrain.datasets import folder_dataset
+    from tinytrain.datasets.sentences import is_table
     from tinytrain.episode.kinds import kind_of
 
     found, skipped, duplicates, unknown = [], [], [], {}
     for path in inputs.given(arguments):
         if path == inputs.STDIN:
             raise UsageError("usage", "an image from standard input has no class; give a file or a folder")
-        if os.path.isdir(path) and not _is_class(path, classes):
+        if is_table(path) or (os.path.isdir(path) and not _is_class(path, classes)):
             dataset = folder_dataset(path)
             dataset.images([[0]]).check_kind(spec)
             skipped += dataset.provenance.skipped
@@ -119,9 +120,10 @@ def _labelled(arguments, classes, spec) -> tuple[list[tuple], list, list]:
         else:
             given = inputs.inputs([path], skipped, kind_of(spec.kind))
             rows = [(image.name, _class_of(image.path), image.images) for image in given]
+            for name, class_name, _ in rows:
+                if class_name not in classes and not os.path.lexists(name):
+                    raise InputError("file-missing", f"{name!r} is not a file; check the path")
         for name, class_name, images in rows:
-            if class_name not in classes and not os.path.lexists(name):
-                raise InputError("file-missing", f"{name!r} is not a file; check the path")
             if class_name not in classes:
                 unknown[class_name] = name
             else:

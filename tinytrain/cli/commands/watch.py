@@ -54,7 +54,8 @@ def add_arguments(parser) -> None:
         "source",
         metavar="IMAGES",
         nargs="?",
-        help="folder that a camera writes to, or - for names of files on standard input",
+        help="folder that a camera writes to, or - for names of files on standard input; for texts - means"
+        " that each line of it is one",
     )
     parser.add_argument(
         "--command",
@@ -140,7 +141,9 @@ def add_arguments(parser) -> None:
         " or do so while no image waits, and go back if it is worse; after a drift of --drift cusum, the head"
         " is fitted to the images since",
     )
-    parser.add_argument("-0", "--null", action="store_true", help="names on standard input end with NUL")
+    parser.add_argument(
+        "-0", "--null", action="store_true", help="names or texts on standard input end with NUL"
+    )
     parser.add_argument(
         "--reject",
         type=confidence,
@@ -317,7 +320,7 @@ def _frames(arguments, wait, watcher):
     if arguments.command is not None:
         return frames(arguments.command, every, wait, arguments.once)
     if arguments.source == STDIN:
-        return named_on(0, b"\0" if arguments.null else b"\n")
+        return named_on(0, b"\0" if arguments.null else b"\n", kind.name == "text")
     store = arguments.store or arguments.delta
     source = FolderSource(arguments.source, kind, every, arguments.once, wait, store)
     if arguments.new:

@@ -1,0 +1,103 @@
+"""A table of texts, a CSV file with a sentence and its label in each row, as a `Dataset`."""
+
+import csv
+import io
+import os
+import unicodedata
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from tinytrain.base.errors import InputError
+from tinytrain.base.file_kinds import TABLES
+from tinytrain.base.files import read_bytes
+from tinytrain.datasets.dataset import Dataset, Provenance
+from tinytrain.datasets.duplicates import groups_of, repeated
+from tinytrain.episode.input_facts import Skipped
+from tinytrain.episode.kind import MOST_BYTES
+from tinytrain.episode.kinds import KINDS, kind_of_file
+
+TEXT, LABEL = ("sentence", "text"), ("label", "class")  # names of columns in a first row
+
+
+def is_table(path: str | os.PathLike) -> bool:
+    """Whether `path` is a file of such a name, and no recording of motion."""
+    suffix = os.path.splitext(os.fspath(path))[1].lower()
+    known = suffix in TABLES and os.path.isfile(path)
+    return known and (kind_of_file(path) is None or not os.path.getsize(path))
+
+
+def table_dataset(path: str | os.PathLike) -> Dataset:
+    """All texts of the table, classes in the order of their sorted names; fields are parted by commas.
+
+    In a .tsv file they are parted by tabs. A first row may name the columns, in any order, and more of them:
+    one of TEXT and one of LABEL. Rows that cannot be used are listed in `skipped`. Raises InputError
+    ``file-missing``, ``file-damaged`` or ``folder-layout``.
+    """
+    file = os.fspath(path)
+    rows, skipped = _rows(file)
+    if not rows:
+        raise InputError(
+            "folder-layout",
+            f"{file!r} has 0 rows of a sentence and its label; write such as: lights off,home",
+        )
+    lines, texts, given = zip(*rows, strict=True)
+    class_names = tuple(sorted(set(given)))
+    labels = np.array([class_names.index(label) for label in given], np.int32)
+    names = tuple(f"line {line}" for line in lines)
+    _, copies = np.unique(texts, return_inverse=True)
+    return Dataset(
+        name=os.path.basename(file),
+        labels=labels,
+        class_names=class_names,
+        names=names,
+        read=partial(_read, texts, names),
+        kind=KINDS["text"].name,
+        groups=groups_of(copies, labels),
+        provenance=Provenance(
+            folder=file,
+            licence="yours",
+            skipped=tuple(skipped),
+            duplicates=tuple(repeated(names, given, copies)),
+        ),
+    )
+
+
+def _read(texts: Sequence[str], names: Sequence[str], i: int, asked) -> np.ndarray:
+    return KINDS["text"].read(texts[i].encode(), asked, names[i])
+
+
+def _rows(file: str) -> tuple[list[tuple[int, str, str]], list[Skipped]]:
+    """(line, sentence, label) of each row, and those that are none."""
+    try:
+        content = read_bytes(file, MOST_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        what = f"line {line} has a byte {error.object[error.start]:#x} that is no UTF-8"
+        raise InputError("file-damaged", f"{file!r}: {what}; store it as UTF-8") from error
+    separator = "\t" if file.lower().endswith(".tsv") else ","
+    reader = csv.reader(io.StringIO(content, newline=""), delimiter=separator)
+    found, skipped, columns, width = [], [], (0, 1), 2
+    try:
+        for number, row in enumerate(reader):
+            if number == 0 and (named := _columns(row)):
+                columns, width = named, len(row)
+                continue
+            sentence, label = (row[k].strip() if k < len(row) else "" for k in columns)
+            if len(row) == width and sentence and label:
+                found.append((reader.line_num, sentence, unicodedata.normalize("NFC", label)))
+            elif row:
+                missing = "no sentence" if not sentence else "no label" if not label else f"{len(row)} fields"
+                why = f"has {missing}; a sentence with commas stands in quotes"
+                skipped.append(Skipped(os.path.join(file, f"line {reader.line_num}"), why, "damaged"))
+    except csv.Error as error:
+        raise InputError("file-damaged", f"{file!r}: line {reader.line_num}: {error}; mend it") from error
+    return found, skipped
+
+
+def _columns(row: list[str]) -> tuple[int, int] | None:
+    """The columns of sentence and label in a first row that names both."""
+    names = [name.strip().lower() for name in row]
+    found = [[names.index(name) for name in known if name in names] for known in (TEXT, LABEL)]
+    return (found[0][0], found[1][0]) if all(found) else None
