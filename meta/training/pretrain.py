@@ -20,6 +20,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.meta.training.architecture import architecture, initial_network
 from tinytrain.meta.training.batches import Batch, first_classes, mixed_batch, sized
+from tinytrain.meta.training.compact_transformer import compact_transformer, initial_transformer
 from tinytrain.meta.training.full_network import Whole
 from tinytrain.meta.training.losses import class_loss, cosine_loss, feature_loss, relational_loss
 from tinytrain.meta.training.recipe import PretrainRecipe
@@ -104,15 +105,21 @@ class PretrainTask(Task):
         teacher: Network | None = None, workers: int = 1,
     ):  # fmt: skip
         shape = recipe.architecture
-        layers = architecture(shape.spec.shape, shape.stem, shape.blocks)
+        if shape.tokens:
+            layers = compact_transformer(shape.spec.shape, shape.tokens, shape.attention)
+        else:
+            layers = architecture(shape.spec.shape, shape.stem, shape.blocks)
         check_nodes(layers)
         if teacher and (teacher.input.kind, shape.input) != (IMAGE, IMAGE):
             raise InputError("unsupported", "a teacher shows what it sees in images alone; leave it out")
         hooks, taught = followed_blocks(layers, teacher.layers) if teacher and recipe.inner else ((), ())
         self.teacher = Teacher(teacher, recipe, sources, workers, taught) if teacher else None
         spreads = dict(zip(hooks, self.teacher.spreads, strict=True)) if hooks else {}
-        sample = sample_batch(recipe, sources, SAMPLE, 0)
-        network = initial_network(recipe.seed, sample, layers, spreads, shape.spec)
+        if shape.tokens:
+            network = initial_transformer(recipe.seed, layers, shape.spec)
+        else:
+            sample = sample_batch(recipe, sources, SAMPLE, 0)
+            network = initial_network(recipe.seed, sample, layers, spreads, shape.spec)
         width = network.embedding_size
         if teacher and recipe.loss == "cosine" and teacher.embedding_size != width:
             raise InputError(

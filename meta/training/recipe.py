@@ -135,7 +135,9 @@ class TemperatureSettings:
 class Architecture:
     """Rows of `blocks`: expansion (0: none), output channels, kernel, stride. The last one embeds.
 
-    `size` is that of images; clips of sound have one form.
+    With `tokens` it is a compact transformer instead: channels of its convolutions, and `attention` behind
+    them: blocks, heads of each, channels between the last layers of each. `size` is that of images; clips of
+    sound have one form.
     """
 
     input: str = of(choice("image", "sound"), "image")
@@ -144,6 +146,18 @@ class Architecture:
     blocks: tuple[tuple[int, int, int, int], ...] = of(
         list_of(list_of(count(0, 4096), 4, 4, "[expand, out, kernel, stride]"), 1), ()
     )
+    tokens: tuple[int, ...] = of(list_of(count(1, 1024), 0, 4), ())
+    attention: tuple[int, int, int] = of(
+        list_of(count(1, 4096), 3, 3, "[blocks, heads, hidden]"), (2, 2, 128)
+    )
+
+    def __post_init__(self):
+        if self.tokens and self.blocks:
+            raise WrongError("tokens", list(self.tokens), "[] beside blocks")
+        if self.tokens and self.tokens[-1] % self.attention[1]:
+            raise WrongError(
+                "attention", list(self.attention), f"heads that divide {self.tokens[-1]} channels"
+            )
 
     @property
     def spec(self) -> InputSpec:

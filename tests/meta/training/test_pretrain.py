@@ -1,5 +1,7 @@
 """Pre-training: it learns, follows a teacher, and leaves a plain folded network."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import toynets
@@ -10,8 +12,13 @@ from tinytrain.backbones.sound import OWN
 from tinytrain.base.errors import InputError
 from tinytrain.meta.training import losses
 from tinytrain.meta.training.architecture import architecture, initial_network
+from tinytrain.meta.training.compact_transformer import compact_transformer
 from tinytrain.meta.training.offline import finish, table
+from tinytrain.meta.training.recipe import load_recipe
 from tinytrain.network.input_spec import InputSpec
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.toy import toy_episode
+from tinytrain.plan.budget import Budget
 
 TEACHER = toyruns.TEACHER
 EQUAL = [[0, 4, 3, 1], [8, 6, 3, 2], [12, TEACHER.embedding_size, 3, 1]]
@@ -122,6 +129,43 @@ def test_a_teacher_of_another_width_needs_the_relational_loss(tmp_path):
 def test_an_architecture_that_cannot_be_is_refused(tmp_path):
     with pytest.raises(InputError):
         toyruns.task(tmp_path, "pretrain", architecture={"size": 16, "stem": 4, "blocks": [[8, 4, 4, 1]]})
+
+
+TOKENS = {"size": 16, "tokens": [6, 8], "attention": [1, 2, 12]}
+
+
+def test_a_compact_transformer_learns_and_is_adapted_as_any_network(tmp_path):
+    changes = {"architecture": TOKENS, "steps": 60, "optimizer": FAST, "batch": 12}
+    run = toyruns.run(tmp_path, kind="pretrain", **changes, teacher_network=TEACHER, loss="relational")
+    finished = finish(run.task, run, run.paths)
+    found = [row["loss"] for row in finished.outcome.rows[1:]]
+    network = load_backbone(run.paths.result)
+    assert np.mean(found[-4:]) < 0.8 * np.mean(found[:2])
+    assert network.digest == finished.digest and network.embedding_size == 8
+    assert [node.op for node in network.nodes].count("attention") == 1
+    report = adapt(network, toy_episode(queries=2), Budget(2**20, 1.0), force=True)
+    assert any(s.part == "weight" for s in report.delta.slices)
+
+
+@pytest.mark.parametrize(("more", "said"), [
+    ({"blocks": EQUAL}, "allowed: .. beside blocks"),
+    ({"attention": [1, 3, 12]}, "heads that divide 8 channels"),
+])  # fmt: skip
+def test_a_compact_transformer_that_cannot_be_is_refused(tmp_path, more, said):
+    with pytest.raises(InputError, match=said) as refused:
+        toyruns.task(tmp_path, "pretrain", architecture=TOKENS | more)
+    assert refused.value.code == "bad-value"
+
+
+def test_the_recipes_of_both_compact_networks_differ_in_the_architecture_alone():
+    ours, other = (load_recipe(f"compact-{name}", "pretrain") for name in ("transformer", "cnn"))
+    assert replace(ours, name="", architecture=other.architecture) == replace(other, name="")
+    shape = ours.architecture
+    nodes = compact_transformer(shape.spec.shape, shape.tokens, shape.attention)
+    layers = architecture(shape.spec.shape, other.architecture.stem, other.architecture.blocks)
+    for fact in ("macs", "n_weights"):
+        mine, others = (sum(getattr(node, fact) for node in each) for each in (nodes, layers))
+        assert abs(mine - others) < 0.02 * mine
 
 
 SOUND = {
