@@ -5,7 +5,7 @@ from cases import each
 from oracle import Oracle
 from toygraphs import GRAPHS
 from toynets import everything, images_of, module_updates, modules_of, toy
-from toysegments import assert_gradients_equal_oracle
+from toysegments import assert_gradients_equal_oracle, backward_case, bound
 
 from tinytrain.delta.file import load_delta, save_delta
 from tinytrain.network.network import with_modules
@@ -14,6 +14,7 @@ from tinytrain.pipeline.toy import toy_episode
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.costs import image_macs, n_trained
 from tinytrain.policies import lora
+from tinytrain.program.autodiff.emitter import Emitter
 from tinytrain.runtime.predict import Predictor
 
 NAMES = each("name", ["tokens", "words"])
@@ -41,6 +42,24 @@ def test_gradients_with_pairs_equal_the_oracle_and_cost_what_the_plan_says(name,
     for trained in (updates, (*everything(network), *updates)):
         segment = assert_gradients_equal_oracle(network, trained, 2)
         assert segment.backward_macs == 2 * image_macs(network, trained)
+
+
+@NAMES
+@each("pairs", [False, True])
+def test_what_norms_and_gelu_give_is_made_again_for_gradients_in_fewer_bytes_and_with_the_same_bits(
+    name, pairs, monkeypatch
+):
+    network = modules_of(GRAPHS[name]()) if pairs else GRAPHS[name]()
+    updates = module_updates(network) if pairs else everything(network)
+    found = []
+    for made_again in (Emitter.made_again, lambda *_: False):
+        monkeypatch.setattr(Emitter, "made_again", made_again)
+        segment, arrays = backward_case(network, updates, n=2)
+        for kernel, args in bound(segment, network, arrays, updates)[0]:
+            kernel(*args)
+        found.append((segment.nbytes, [*arrays.values()][2].tobytes()))
+    (bytes_again, again), (bytes_kept, kept) = found
+    assert again == kept and bytes_again < 0.95 * bytes_kept
 
 
 def test_it_trains_the_last_pairs_if_memory_is_short_and_no_layer_itself():

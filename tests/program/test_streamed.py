@@ -9,12 +9,15 @@ from int8nets import forward8, run8, toy8
 from integernet import Integers
 from oracle import Oracle
 from published import published_network
+from toygraphs import fire
 from toynets import images, images_of, relative, toy
 from toysegments import bound, forward_segment
 
 from tinytrain import kernels
 from tinytrain.backbones.load import load_backbone
 from tinytrain.episode.augment import Augmentation
+from tinytrain.meta.training.compact_transformer import compact_transformer, initial_transformer
+from tinytrain.network.input_spec import InputSpec
 from tinytrain.plan.budget import TaskShape
 from tinytrain.program.autodiff import streamed
 from tinytrain.program.autodiff.emitter import Emitter
@@ -35,7 +38,7 @@ CHANGES = {
 
 
 def ends_of_blocks(network):
-    blocks = [layer.block for layer in network.layers]
+    blocks = [node.block for node in network.nodes]
     return [i for i in range(2, len(blocks) + 1) if i == len(blocks) or blocks[i] != blocks[i - 1]]
 
 
@@ -48,10 +51,20 @@ def usable(network, emitter=None):
     return found
 
 
-@pytest.mark.parametrize("name", ["blocks", "headed"])
+def compact():
+    """Dense convolutions with poolings behind them, then attention."""
+    spec = InputSpec((20, 18, 3))
+    network = initial_transformer(3, compact_transformer(spec.shape, (5, 8), (1, 2, 12)), spec)
+    return replace(network, biases=tuple(b + np.float32(0.1) for b in network.biases))
+
+
+FLOATS = {"blocks": lambda: toy("blocks"), "headed": lambda: toy("headed"), "fire": fire, "compact": compact}
+
+
+@pytest.mark.parametrize("name", FLOATS)
 def test_blocks_that_are_streamed_in_float32_equal_the_oracle_wherever_they_end(name, monkeypatch):
-    network = toy(name)
-    source_images = images(1)
+    network = FLOATS[name]()
+    source_images = images_of(network.input.shape, 1)
     want = Oracle(network).forward(source_images).output
     for end in usable(network):
         monkeypatch.setattr("tinytrain.program.autodiff.emitter.streamed_nodes", lambda *_: end)  # noqa: B023
@@ -74,7 +87,7 @@ def test_an_image_is_streamed_if_that_takes_less_than_row_tiles(size, streams, m
     assert (chosen < in_tiles) if streams else (chosen == in_tiles)
 
 
-@each("network", [toy("blocks", 64), toy("headed", 46), load_backbone("small")])
+@each("network", [toy("blocks", 64), toy("headed", 46), load_backbone("small"), compact()])
 def test_one_schedule_says_what_streaming_takes_wherever_it_ends(network):
     ends = usable(network)
     longest = streamed.Schedule(network.nodes, ends[-1])
@@ -82,6 +95,14 @@ def test_one_schedule_says_what_streaming_takes_wherever_it_ends(network):
         alone = streamed.Schedule(network.nodes, end)
         numbers = [room * n.out_hw[1] * n.cout for room, n in zip(alone.room, alone.nodes, strict=True)]
         assert longest.size(end) == sum(numbers)
+
+
+def test_convolutions_and_poolings_are_streamed_if_that_takes_less():
+    spec = InputSpec((32, 32, 3))
+    network = initial_transformer(0, compact_transformer(spec.shape, (64, 128), (2, 2, 128)), spec)
+    last = len(network.layers)
+    chosen = forward_segment(network, 0, last, 1)[0]
+    assert chosen.nbytes < 0.75 * forward_segment(network, 0, last, 2)[0].nbytes / 2
 
 
 @pytest.mark.parametrize("name", ["blocks", "headed", "dense"])

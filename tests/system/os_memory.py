@@ -1,10 +1,10 @@
 """One adaptation in a fresh process, seen by the operating system; prints one JSON object.
 
-Arguments: JSON with `network` (a file or a name), `policy`, `shots` (how many images of each class),
-`queries`, `budget` (the smallest is taken if it is null or less), `macs`, `precision`, `lanes`, `leak` (bytes
-of heap that are taken in the middle of training and kept, to see that the check sees them), `hard`
-(whether the system refuses any memory beyond the baseline, the budget and 1 MB) and `whole` (whether a whole
-second call is measured instead, from planning to the report).
+Arguments: JSON with `network` (a file or a name), `policy` (a name, or FILE.py:NAME), `shots` (how many
+images of each class), `queries`, `budget` (the smallest is taken if it is null or less), `macs`, `precision`,
+`lanes`, `leak` (bytes of heap that are taken in the middle of training and kept, to see that the check sees
+them), `hard` (whether the system refuses any memory beyond the baseline, the budget and 1 MB) and `whole`
+(whether a whole second call is measured instead, from planning to the report).
 
 What happens before the baseline is outside the budget: images decoded, network loaded, plan
 made and bound, kernels and BLAS warmed with the plan's own shapes on every worker at the same time
@@ -35,7 +35,7 @@ from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.warmup import warm_up
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.planner.planner import Planner
-from tinytrain.policies.registry import POLICIES
+from tinytrain.policies.own import given_policy
 from tinytrain.program.backends.working_copy import working_copy
 from tinytrain.runtime import fisher as scoring
 from tinytrain.runtime.adaptation import Run
@@ -217,7 +217,7 @@ def main() -> None:
     network = load_backbone(task["network"])
     assert network.digest  # computed once and kept, as with every network that was loaded and checked
     episode = decoded_episode(network.input.size, task["shots"], task["queries"])
-    policy = POLICIES[task["policy"]]
+    policy = given_policy(task["policy"])
     limits = Budget(0, task["macs"], precision=task["precision"])
     least = smallest(network, policy, limits, TaskShape.of(episode))
     budget = replace(limits, memory=max(task["budget"] or 0, least))

@@ -13,10 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import toypolicies
 from cases import each, quick
 from published import published_file
 
 from tinytrain.datasets.samplers import meta_dataset_sizes
+from tinytrain.meta.training.compact_transformer import compact_transformer, initial_transformer
+from tinytrain.network.file import save_network
+from tinytrain.network.input_spec import InputSpec
+from tinytrain.network.network import quantised
 from tinytrain.plan.recipe import MOST_WORKERS
 from tinytrain.policies.registry import POLICIES
 
@@ -157,6 +162,30 @@ def test_the_budget_holds_for_tasks_of_every_shape_also_under_a_limit(shape, pol
 def test_the_budget_holds_for_10000_queries(policy):
     run = measured("tinytrain-small", policy, None, 0.15, queries=10_000, hard=True)
     assert run["growth"] <= run["budget"] + SLACK
+
+
+@pytest.fixture(scope="module")
+def compact(tmp_path_factory):
+    """A compact transformer of the usual shape (CCT-2/3x2), of first weights."""
+    spec = InputSpec((32, 32, 3))
+    network = initial_transformer(0, compact_transformer(spec.shape, (64, 128), (2, 2, 128)), spec)
+    path = tmp_path_factory.mktemp("compact") / "network.safetensors"
+    save_network(quantised(network), path)
+    return path
+
+
+# What is trained of it, and in how many bytes at the most: the head, pairs of one block and of both, 40 % of
+# the rows of the last block. A pass alone takes 0.23 MB: most of it are the maps of its second convolution.
+COMPACT = [("none", 300_000), ("LORA1", 500_000), ("LORA2", 1_000_000), ("FT1", 1_000_000)]
+
+
+@pytest.mark.slow
+@each("part, most", COMPACT)
+def test_a_compact_transformer_is_trained_in_a_megabyte(compact, part, most):
+    policy = part if part == "none" else f"{toypolicies.__file__}:{part}"
+    run = measured(compact, policy, None, 10.0, hard=True)
+    assert 0.9 * run["arena"] <= run["growth"] <= most
+    print(f"\n| CCT-2/3x2 | {part} | {run['arena']:,} | {run['growth']:,} |", end="")
 
 
 WHOLE = [(5, 5, "float32", 1_000_000, 2), (5, 5, "int8", None, 2)]

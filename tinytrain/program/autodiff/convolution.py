@@ -32,7 +32,10 @@ def of_result(emitter, i: int, g: View, tape: Tape, hook: Callable | None) -> li
     if hook is not None:
         hook(number, g, 0)
     if number in tape.trained:
-        of_parameters(emitter, i, g, tape.trained[number], tape.saved_input.get(i))
+        trained, x = tape.trained[number], tape.saved_input.get(i)
+        if x is None and trained.weight is not None:
+            x = emitter.again(tape, source)
+        of_parameters(emitter, i, g, trained, x)
     if source not in emitter.reached(tape):
         return []
     if (found := emitter.through_block(i, g, tape, hook)) is not None:

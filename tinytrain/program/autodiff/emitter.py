@@ -13,7 +13,7 @@ from tinytrain.program.autodiff.activations import INPUT, OUTPUT, activate, acti
 from tinytrain.program.autodiff.fused_block import end_of_fused, fused_block
 from tinytrain.program.autodiff.ops import IMAGE, OPS, Op
 from tinytrain.program.autodiff.streamed import streamed, streamed_nodes
-from tinytrain.program.autodiff.tape import Tape
+from tinytrain.program.autodiff.tape import Tape, Trained
 from tinytrain.program.calls import Bias, LayerArray, Segment, View, Weight
 
 # A row tile takes at most this many bytes in float32: small enough to stay in a first- or second-level cache
@@ -174,11 +174,29 @@ class Emitter:
 
     def save_input(self, tape: Tape, i: int, x: View) -> None:
         trained = tape.trained.get(self.numbers[i])
-        if trained is None or trained.weight is None:
+        if trained is None or trained.weight is None or self.made_again(tape, i, trained):
             return
         # An external input stays alive anyway: the backward pass copies what it needs of it.
         kept = x.buffer in self.segment.external
         tape.saved_input[i] = x if kept else self.op(i).trained_input(self, i, x, trained)
+
+    def made_again(self, tape: Tape, i: int, trained: Trained) -> bool:
+        """Whether the gradient of the weights of node i makes its input once more, which saves a whole map.
+
+        That is cheap in a transformer, where the gradients of a norm or of GELU keep what it is made of.
+        """
+        k = self.sources[i][0]
+        if not self.network.attends or k not in self.reached(tape) or trained.inputs is not None:
+            return False
+        return self.op(k).again is not None or keeps_of(self.nodes[k].activation) == INPUT
+
+    def again(self, tape: Tape, i: int) -> View:
+        """The output of node i once more, from what its gradients keep."""
+        if again := self.op(i).again:
+            return again(self, i, tape)
+        y = self.output(i, " again")
+        activate(self, i, self.nodes[i].activation, y, tape.kept[i])
+        return y
 
     def pool(self, x: View) -> View:
         """Embeddings (n, channels) of the last layer's output."""

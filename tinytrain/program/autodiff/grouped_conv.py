@@ -111,6 +111,18 @@ def _of_one_group(emitter, i: int, y: View, x: View, skip: View | None, activati
     forward(emitter, i, y, x.reshape(1, *x.shape), skip, activation)
 
 
+def _rows_of_one(emitter, i: int, y: View, x: View, top: int, activation: str | None) -> None:
+    layer, count = emitter.nodes[i], y.shape[1]
+    room = patches(emitter, i, count)
+    for first in range(0, count, room.shape[0]):
+        last = min(first + room.shape[0], count)
+        part, rows = room.rows(0, last - first), y.reshape(*y.shape[1:]).rows(first, last).matrix
+        geometry = *layer.kernel, layer.stride[0], top, layer.pad[1], first, count
+        emitter.segment.call("unfold_plane", part, x, *geometry)
+        emitter.segment.call("matmul", rows, part.matrix, emitter.weight(i))
+        add_bias(emitter, i, rows, None, activation)
+
+
 def _grad_input_of_one(emitter, i: int, g: View) -> View:
     planes = grad_input(emitter, i, g)
     return planes.reshape(*planes.shape[1:])
@@ -124,6 +136,7 @@ def _grad_weight_of_one(emitter, i: int, gw: View, x: View, g: View) -> None:
 
 DENSE = SimpleNamespace(
     forward=_of_one_group,
+    forward_padded=_rows_of_one,
     grad_input=_grad_input_of_one,
     grad_weight=_grad_weight_of_one,
     trained_input=trained_input,

@@ -17,6 +17,11 @@ def apply(emitter, i: int, inputs: list[View], tape: Tape | None) -> View:
     return y
 
 
+def forward_padded(emitter, i: int, y: View, x: View, top: int, activation: str | None) -> None:
+    node = emitter.nodes[i]
+    emitter.segment.call("max_pool", y, x, *node.kernel, *node.stride, top, node.pad[1])
+
+
 def gradients(emitter, i: int, g: View, tape: Tape, hook: Callable | None) -> list:
     node, (source,) = emitter.nodes[i], emitter.sources[i]
     gx = emitter.segment.new(f"{node.name} gradient", emitter.n, *node.in_hw, node.cin)

@@ -42,6 +42,7 @@ class Op:
     - `grad_input(emitter, i, g)`: a new view with the gradient of x. Images have none.
     - `grad_weight(emitter, i, gw, x, g)`: gw += gradient of the trained weights, from what `trained_input`
       returns and the trained channels of g.
+    - `again(emitter, i, tape)`: its output once more, from what its gradients keep; see `Emitter.again`.
     - `trained_input(emitter, i, x, trained)`: what `grad_weight` reads of x: x itself or a copy of a part.
 
     If it is computed in row tiles (see `fused_block` and `streamed`), one of these:
@@ -57,6 +58,7 @@ class Op:
     forward: Callable[..., None] | None = None
     grad_input: Callable[..., View] | None = None
     grad_weight: Callable[..., None] | None = None
+    again: Callable[..., View] | None = None
     trained_input: Callable[[object, int, View, Trained], View] | None = None
     forward_rows: Callable[..., None] | None = None
     forward_padded: Callable[..., None] | None = None

@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from tinytrain.network.node import Node, sources_of
+from tinytrain.program.autodiff.fused_block import end_of_fused
 from tinytrain.program.calls import View
 
 STEM_ROWS = 4  # of the first layer at a time: the rows of the image that two steps share are made twice
@@ -91,12 +92,17 @@ def streamed_nodes(emitter, last: int, row_tile: int) -> int:
     nodes = emitter.nodes
     ends = [k for k in range(2, last + 1) if k == last or nodes[k].block != nodes[k - 1].block]
     usable = next((k for k in range(last) if not is_streamed(emitter, k)), last)
-    found = {0: _peak(nodes, [0, *ends], 0, row_tile)}
+    whole = {start: _values(emitter, start, end, row_tile) for start, end in pairwise([0, *ends])}
+
+    def peak(first: int, streamed: int) -> int:
+        return max(streamed, *(values for start, values in whole.items() if start >= first), 0)
+
+    found = {0: peak(0, 0)}
     if streamed_ends := [end for end in ends if end <= usable]:
         longest = schedule_of(nodes, streamed_ends[-1])
         patches = _patches(nodes[0], row_tile)
-        found |= {e: _peak(nodes, [e, *ends], longest.size(e) + patches, row_tile) for e in streamed_ends}
-    return min(found, key=found.__getitem__)
+        found |= {end: peak(end, longest.size(end) + patches) for end in streamed_ends}
+    return min(found, key=lambda end: (found[end], end > 0, -end))
 
 
 def is_streamed(emitter, i: int) -> bool:
@@ -113,18 +119,14 @@ def _patches(stem: Node, row_tile: int) -> int:
     return row * max(1, min(STEM_ROWS, row_tile // 4 // row))
 
 
-def _peak(layers: tuple[Node, ...], ends: list[int], streamed: int, row_tile: int) -> int:
-    """About how many values there are at once if the layers up to the first of `ends` take `streamed` ones.
-
-    The blocks behind them, up to the other `ends`, are computed in row tiles.
-    """
-    first, *ends = ends
-    sizes = [streamed]
-    for start, end in pairwise([first, *(end for end in ends if end > first)]):
-        inside = sum(layer.out_size for layer in layers[start : end - 1])
-        read = layers[start].in_size if start else 0  # an image lies elsewhere
-        sizes.append(read + layers[end - 1].out_size + min(row_tile, inside))
-    return max(sizes)
+def _values(emitter, start: int, end: int, row_tile: int) -> int:
+    """About how many values there are at once in nodes [start, end), in row tiles if they can be fused."""
+    nodes = emitter.nodes
+    inside = sum(node.out_size for node in nodes[start : end - 1])
+    if end_of_fused(emitter, start, end) > start:
+        inside = min(row_tile, inside)
+    read = nodes[start].in_size if start else 0  # an image lies elsewhere
+    return read + nodes[end - 1].out_size + inside
 
 
 def streamed(emitter, x: View, last: int) -> View:

@@ -80,6 +80,14 @@ POSITION = SimpleNamespace(forward=_place, grad_input=_unchanged, grad_weight=_p
 
 
 def _norm(emitter, i: int, inputs: list[View], tape: Tape | None) -> View:
+    y = _normed(emitter, i, inputs)
+    _note(emitter, i, inputs, tape)
+    if tape is not None and emitter.numbers[i] in tape.hooked:
+        tape.output[emitter.numbers[i]] = y
+    return y
+
+
+def _normed(emitter, i: int, inputs: list[View]) -> View:
     segment, (x, *marks) = emitter.segment, inputs
     y = emitter.output(i)
     segment.call("standardise", y.matrix, x.matrix, _epsilon(emitter, i))
@@ -87,10 +95,11 @@ def _norm(emitter, i: int, inputs: list[View], tape: Tape | None) -> View:
     add_bias(emitter, i, y.matrix, None, None)
     for mark in marks:
         segment.call("clear_rows", y.matrix, mark.matrix)
-    _note(emitter, i, inputs, tape)
-    if tape is not None and emitter.numbers[i] in tape.hooked:
-        tape.output[emitter.numbers[i]] = y
     return y
+
+
+def _norm_again(emitter, i: int, tape: Tape) -> View:
+    return _normed(emitter, i, tape.read[i])
 
 
 def _norm_gradients(emitter, i: int, g: View, tape: Tape, hook: Callable | None) -> list:
@@ -129,7 +138,9 @@ def _norm_weight(emitter, i: int, gw: View, x: View, g: View) -> None:
     emitter.segment.call("accumulate", gw.flat, sums.flat)
 
 
-LAYER_NORM = SimpleNamespace(apply=_norm, gradients=_norm_gradients, grad_weight=_norm_weight)
+LAYER_NORM = SimpleNamespace(
+    apply=_norm, gradients=_norm_gradients, grad_weight=_norm_weight, again=_norm_again
+)
 
 
 # ---- attention --------------------------------------------------------------------------------------------
