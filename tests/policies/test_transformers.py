@@ -1,5 +1,7 @@
 """The default policy on transformers: which layers it looks at, their Fisher information, what it trains."""
 
+from dataclasses import replace
+
 import numpy as np
 from cases import each
 from oracle import Oracle, fisher
@@ -11,9 +13,11 @@ from tinytrain.base.arena import Arena
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode
 from tinytrain.plan.budget import Budget, TaskShape
-from tinytrain.policies.tinytrain import inspected
+from tinytrain.plan.scores import Scores
+from tinytrain.policies.tinytrain import inspected, select
 from tinytrain.program.compile import compile_fisher
 from tinytrain.runtime.bind import WorkingCopy
+from tinytrain.runtime.embedder import Embedder
 from tinytrain.runtime.fisher import measure_fisher
 from tinytrain.runtime.stage_runner import Source
 
@@ -47,3 +51,26 @@ def test_channels_of_these_layers_are_trained_inside_the_budget():
     report = adapt(network, toy_episode(queries=2), Budget(2**20, 1.0), force=True)
     trained = {s.layer for s in report.delta.slices if s.part == "weight"}
     assert trained and trained <= set(inspected(network))
+
+
+def test_hidden_rows_in_another_order_give_the_same_embeddings_and_are_chosen_in_that_order():
+    """Rows of the first layer of a perceptron and columns of the second: which rows are trained is no matter
+    of where they lie, so they need not be put together."""
+    network = GRAPHS["tokens"]()
+    hidden = next(i for i, x in enumerate(network.layers) if x.activation == "gelu")
+    order = np.random.default_rng(1).permutation(network.layers[hidden].cout)
+    weights, biases = list(network.weights), list(network.biases)
+    weights[hidden], biases[hidden] = weights[hidden][:, order], biases[hidden][order]
+    weights[hidden + 1] = weights[hidden + 1][order]
+    permuted = replace(network, weights=tuple(weights), biases=tuple(biases))
+    images = images_of(network.input.shape, 6)
+    both = [np.stack([Embedder(one).embedding(x) for x in images]) for one in (network, permuted)]
+    assert relative(*both) < 1e-6
+    chosen = []
+    for one in (network, permuted):
+        found = fisher(Oracle(one), images, LABELS)[0]
+        scores = Scores({i: found[i] for i in inspected(one)}, 0.0, 0, 0)
+        chosen.append(select(one, scores, 1e9, 200).channels)
+    back = {i: {int(order[c]) for c in rows} if i == hidden else set(rows) for i, rows in chosen[1].items()}
+    assert {i: set(rows) for i, rows in chosen[0].items()} == back
+    assert 0 < len(chosen[0][hidden]) < len(order) and chosen[0][hidden] != chosen[1][hidden]
