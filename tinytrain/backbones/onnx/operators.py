@@ -14,7 +14,7 @@ from tinytrain.backbones.onnx.pooling import fitted, max_pool
 from tinytrain.backbones.onnx.quantised import OPERATIONS as QUANTISED
 from tinytrain.backbones.onnx.reading import FLOAT, FLOAT16, Node, UnsupportedError
 from tinytrain.backbones.onnx.tail import TAIL, tail
-from tinytrain.backbones.onnx.tokens import TOKENS, add_constant, scaled, tokens_of
+from tinytrain.backbones.onnx.tokens import TOKENS, add_constant, scaled, sizes_of, tokens_of
 
 DEPTHWISE_KERNELS = (3, 5, 7)
 DENSE_KERNELS = (1, 3, 5, 7)
@@ -245,7 +245,8 @@ def shape(walk: Walk, node: Node) -> None:
     value = walk.value(node)
     if value.stage not in READ or node.get("start", 0) or "end" in node.attributes:
         raise UnsupportedError("only the whole size of an image or a feature map is supported")
-    walk.constants[node.outputs[0]] = np.array([1, value.channels, *value.hw])
+    sizes = sizes_of(value)
+    walk.constants[node.outputs[0]] = np.array([sizes[axis] for axis in value.axes])
 
 
 def transpose(walk: Walk, node: Node) -> Value:

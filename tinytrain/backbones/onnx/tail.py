@@ -77,5 +77,5 @@ SHAPED = ("Flatten", "Reshape", "Squeeze", "Dropout", "Transpose")  # they chang
 TAIL = {
     "GlobalAveragePool": global_pool,
     "ReduceMean": reduce_mean,
-    **dict.fromkeys(("Flatten", "Squeeze", "Gemm", "LogSoftmax"), tail),
+    **dict.fromkeys(("Flatten", "Gemm", "LogSoftmax"), tail),
 }

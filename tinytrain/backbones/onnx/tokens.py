@@ -15,7 +15,9 @@ from tinytrain.backbones.onnx.reading import Node, UnsupportedError
 from tinytrain.backbones.onnx.tail import tail
 
 SPLIT, SCORES = "nkpd", "nkpq"  # queries and values where they are multiplied, and what comes out
-AFTER = {"nchw": "ncp", "npc": "npkd", "npkd": "npc"}  # a Reshape
+SEVERAL = "nptkd"  # t results side by side, such as queries, keys and values
+# What a Reshape makes of axes; m are all heads of all images.
+AFTER = {"nchw": "ncp", "npc": "npkd", "npkd": "npc", "nkpd": "mpd", "mpd": "nkpd", "mdp": "nkdp"}
 
 
 def tokens_of(walk: Walk, node: Node) -> list[Value]:
@@ -24,27 +26,74 @@ def tokens_of(walk: Walk, node: Node) -> list[Value]:
     return [value for value in found if value is not None and "p" in value.axes]
 
 
+def sizes_of(value: Value) -> dict[str, int]:
+    """The size of each axis that `value` may have."""
+    (high, broad), heads = value.hw, value.heads
+    sizes = {"n": 1, "c": value.channels, "h": high, "w": broad, "p": high * broad, "t": len(value.pair)}
+    return sizes | {"k": heads, "m": heads, "d": value.channels // heads, "q": high * broad}
+
+
 def reshape(walk: Walk, node: Node) -> Value:
     """A feature map becomes tokens; channels are divided between heads, and put together again."""
     value, target = walk.values.get(node.inputs[0]), walk.constants.get(node.inputs[-1])
-    after = AFTER.get(value.axes) if value and value.stage in READ[1:] else None
-    if after is None or target is None:
+    if value is None or target is None or value.stage not in READ[1:]:
         return tail(walk, node)
-    (high, broad), channels = value.hw, value.channels
-    sizes = {"n": 1, "c": channels, "h": high, "w": broad, "p": high * broad}
-    sizes |= {"k": value.heads, "d": channels // value.heads}
+    sizes, wanted = sizes_of(value), target.ravel().tolist()
+    several = value.axes == "npc" and len(wanted) == 5
+    after = SEVERAL if several else AFTER.get(value.axes)
+    if after is None:
+        return tail(walk, node)
     before = [sizes[axis] for axis in value.axes]
-    sides = [1, *target.ravel().tolist()[1:]]
-    sides = [before[k] if side == 0 and k < len(before) else side for k, side in enumerate(sides)]
+    sides = [before[k] if side == 0 and k < len(before) else side for k, side in enumerate(wanted)]
+    sides[:1] = [sizes[after[0]]]
     known = math.prod(side for side in sides if side > 0)
     sides = [math.prod(before) // known if side == -1 else side for side in sides]
-    heads = sides[2] if after == "npkd" and len(sides) == 4 else 1
-    if heads < 1 or channels % heads:
+    if len(sides) != len(after) or min(sides) < 1:
         return tail(walk, node)
-    sizes |= {"k": heads, "d": channels // heads}
+    heads = dict(zip(after, sides, strict=True)).get("k", value.heads if "m" in after else 1)
+    count = sides[2] if several else 1
+    if value.channels % (heads * count):
+        return tail(walk, node)
+    sizes |= {"t": count, "k": heads, "m": heads, "d": value.channels // count // heads}
     if sides != [sizes[axis] for axis in after]:
         return tail(walk, node)
+    if several:
+        return _divided(walk, node, count, heads)
     return walk.shared(node, replace(value, axes=after, heads=heads))
+
+
+def _divided(walk: Walk, node: Node, count: int, heads: int) -> Value:
+    """The channels of one product in `count` parts, such as queries, keys and values: a product for each."""
+    value = walk.changing(node)
+    if value.part != len(walk.parts) - 1:
+        raise UnsupportedError("it does not follow the product whose channels it divides")
+    whole, made_by, width = walk.parts.pop(), walk.made_by.pop(), value.channels // count
+    parts = []
+    for rows in (slice(k * width, (k + 1) * width) for k in range(count)):
+        part = replace(whole, weight=whole.weight[rows], bias=whole.bias[rows])
+        parts.append(replace(walk.add(made_by, part, "joined"), axes="npkd", heads=heads))
+    return replace(parts[-1], axes=SEVERAL, pair=tuple(parts))
+
+
+def one_of(walk: Walk, node: Node) -> Value:
+    """One of several results that a product was divided in: by Gather, or by Slice and Squeeze."""
+    (value, *_), of_file = (
+        tokens_of(walk, node) or (None,),
+        [walk.constants.get(name) for name in node.inputs[1:]],
+    )
+    if value is None or "t" not in value.axes:
+        return tail(walk, node)
+    if any(array is None or array.size != 1 for array in of_file):
+        raise UnsupportedError("it takes several of them, or which one is not a constant of the file")
+    numbers, at = [int(array.item()) for array in of_file], value.axes.index("t")
+    first, axis = (numbers[0], node.get("axis", 0)) if node.op == "Gather" else (0, numbers[-1])
+    if node.op == "Slice" and len(numbers) == 3:
+        first, last, axis = numbers
+        if axis == at and last == first + 1 <= len(value.pair):
+            return replace(value, pair=value.pair[first:last])
+    elif axis == at and 0 <= first < len(value.pair) and (node.op == "Gather" or len(value.pair) == 1):
+        return replace(value.pair[first], axes=value.axes.replace("t", ""))
+    raise UnsupportedError("it does not take one of queries, keys and values")
 
 
 def matmul(walk: Walk, node: Node) -> Value:
@@ -106,8 +155,9 @@ def softmax(walk: Walk, node: Node) -> Value:
     if not tokens_of(walk, node):
         return tail(walk, node)
     value = walk.value(node)
-    last = node.get("axis", -1) in (-1, len(value.axes) - 1)
-    if not last or not (value.axes == SCORES or (value.axes == "ncp" and value.channels == 1)):
+    rank, axis = len(value.axes), node.get("axis", -1)
+    over = value.axes[axis] if -rank <= axis < rank else ""
+    if (over, value.axes) != ("q", SCORES) and (over, value.axes[:1], value.channels) != ("p", "n", 1):
         raise UnsupportedError("it is neither attention nor a weighted mean")
     return replace(walk.changing(node, 0, (*READ[1:], "scores")), stage="shares")
 
@@ -122,7 +172,11 @@ def layer_norm(walk: Walk, node: Node) -> Value:
     return replace(walk.add(node, part, "joined"), axes="npc")
 
 
-TOKENS = {"LayerNormalization": layer_norm, "MatMul": matmul, "Reshape": reshape, "Softmax": softmax}
+TOKENS = {
+    "LayerNormalization": layer_norm, "MatMul": matmul, "Reshape": reshape, "Softmax": softmax,
+    **dict.fromkeys(("Gather", "Slice", "Squeeze"), one_of),
+}  # fmt: skip
 READ_TOKENS = (
-    *TOKENS, "Add", "Mul", "Div", "Gelu", "com.microsoft.Gelu", "Relu", "Transpose", "Identity", "Dropout",
+    *TOKENS, "Shape", "Add", "Mul", "Div", "Gelu", "com.microsoft.Gelu", "Relu", "Transpose", "Identity",
+    "Dropout",
 )  # fmt: skip
