@@ -106,7 +106,11 @@ def test_every_kind_of_layer_is_exported(answers, name):
     assert difference_untrained(answers, toynets.toy(name)) < CLOSE
 
 
-TRANSFORMERS = {"tokens": "2.position: position", "words": "0.words: words"}
+TRANSFORMERS = {
+    "tokens": "2.position: position",
+    "patches": "1.position: position",
+    "words": "0.words: words",
+}
 
 
 @each("name", GRAPHS.keys() - TRANSFORMERS)

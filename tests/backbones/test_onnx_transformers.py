@@ -17,6 +17,7 @@ from tinytrain.backbones.onnx.convert import import_onnx  # noqa: E402
 from tinytrain.base.errors import InputError  # noqa: E402
 from tinytrain.datasets import sample_episode  # noqa: E402
 from tinytrain.datasets.generated.leaves import leaves  # noqa: E402
+from tinytrain.network.file import decode, decode_network, encode_network  # noqa: E402
 from tinytrain.network.quantisation import int8_obstacle  # noqa: E402
 from tinytrain.pipeline.adapt import adapt  # noqa: E402
 from tinytrain.plan.budget import Budget  # noqa: E402
@@ -111,6 +112,61 @@ class Transformer(Maker):
         return self.node("Squeeze", self.node("MatMul", shares, x), self.sides(1))
 
 
+class Vision(Transformer):
+    """As a vision transformer is: patches, a token of its own first, queries, keys and values as one product.
+
+    `parts` says how these three are taken apart, `keys` how keys are turned, `embedding` what that is.
+    """
+
+    def __init__(self, parts="Gather", keys="whole", embedding="first"):
+        super().__init__(scales="both" if keys == "by heads" else "products")
+        self.parts, self.keys, self.embedding = parts, keys, embedding
+        self.count = TOKENS + (embedding == "first")
+
+    def part(self, x, k) -> str:
+        if self.parts == "Gather":
+            return self.node("Gather", x, self.constant(np.array(k, np.int64)), axis=0)
+        ends = (self.sides(side) for side in (k, k + (2 if self.parts == "two" else 1), 0))
+        return self.node("Squeeze", self.node("Slice", x, *ends), self.sides(0))
+
+    def attention(self, x, usual=(WIDTH // HEADS) ** -0.5) -> str:
+        width, tokens = WIDTH // HEADS, self.count
+        y = self.node("Reshape", self.dense(x, WIDTH, 3 * WIDTH), self.sides(1, tokens, 3, HEADS, width))
+        y = self.node("Transpose", y, perm=[2, 0, 3, 1, 4])
+        q, k, v = (self.part(y, number) for number in range(3))
+        if self.keys == "by heads":
+            k = self.node("Reshape", k, self.sides(-1, tokens, width))
+            k = self.node("Transpose", k, perm=[0, 2, 1])
+            k = self.node("Reshape", k, self.sides(1, HEADS, width, tokens))
+            q, k = (self.node("Mul", y, self.number(math.sqrt(usual))) for y in (q, k))
+        else:
+            k = self.node("Transpose", k, perm=[0, 1, 3, 2])
+        products = self.node("MatMul", q, k)
+        if self.keys != "by heads":
+            products = self.node("Mul", products, self.number(usual))
+        y = self.node("MatMul", self.node("Softmax", products, axis=-1), v)
+        y = self.node("Reshape", self.node("Transpose", y, perm=[0, 2, 1, 3]), self.sides(1, tokens, WIDTH))
+        return self.dense(y, WIDTH, WIDTH)
+
+    def tokens(self) -> str:
+        x = self.conv("x", 3, WIDTH, kernel=4, stride=4, pads=[0] * 4)
+        x = self.node("Reshape", x, self.sides(1, WIDTH, TOKENS))
+        x = self.node("Transpose", x, perm=[0, 2, 1])
+        if self.embedding == "first":
+            x = self.node("Concat", self.some(1, 1, WIDTH), x, axis=1)
+        places = self.rng.normal(0, 0.2, (1, self.count, WIDTH)).astype("f")
+        return self.node("Add", x, self.constant(places))
+
+    def pooled(self, x) -> str:
+        if self.embedding == "first":
+            return self.node("Gather", x, self.constant(np.array(0, np.int64)), axis=1)
+        if self.embedding == "mean":
+            return self.node("ReduceMean", x, self.sides(1), keepdims=0)
+        shares = self.node("Softmax", self.dense(x, WIDTH, 1), axis=1)
+        shares = self.node("Transpose", shares, perm=[0, 2, 1])
+        return self.node("Squeeze", self.node("MatMul", shares, x), self.sides(1))
+
+
 def imported_from(maker, output, folder):
     model = maker.model(output, (1, 3, SIDE, SIDE))
     return model, import_onnx(save(model, folder), mean=(120, 110, 100), scale=(0.02, 0.018, 0.016))
@@ -129,6 +185,23 @@ def test_embeddings_are_those_of_the_model_however_it_is_written(tmp_path, ways)
     assert [node.op for node in network.nodes].count("attention") == 2 and np.std(rows, axis=0).max() > 0.02
     assert largest_difference(embeddings(network, images), np.stack(rows)) < 1e-5
     assert largest_difference(Oracle(network).forward(images).embeddings, np.stack(rows)) < 1e-5
+
+
+@each("ways", [
+    ("Gather", "whole", "first"), ("Slice", "by heads", "first"), ("Slice", "whole", "mean"),
+    ("Gather", "by heads", "weighted"),
+])  # fmt: skip
+def test_queries_keys_and_values_may_be_one_product_and_the_embedding_a_token_of_its_own(tmp_path, ways):
+    maker = Vision(*ways)
+    model, imported = imported_from(maker, maker.pooled(maker.whole()), tmp_path)
+    network, images = imported.network, random_images((SIDE, SIDE, 3))
+    evaluator = ReferenceEvaluator(model)
+    rows = [evaluator.run(None, {"x": row[None]})[0].ravel() for row in as_input(imported.fed, images)]
+    assert [node.op for node in network.nodes].count("position") == 1 and np.std(rows, axis=0).max() > 0.005
+    assert largest_difference(embeddings(network, images), np.stack(rows)) < 1e-5
+    assert decode_network(*decode(encode_network(network))).digest == network.digest
+    report = adapt(network, sample_episode(leaves(), 3, 4, 2, 0), Budget(2**20, 10.0), force=True)
+    assert any(s.part == "weight" for s in report.delta.slices)
 
 
 @each("policy", ["tinytrain", "full", "last_layer", "bias_only", "none"])
@@ -161,6 +234,17 @@ def changed(maker, kind):
     if kind in ("over", "infinite", "turned"):
         maker.scales = kind
         return maker.pooled(maker.attention(x))
+    if kind == "silu":
+        return maker.pooled(maker.node("Mul", x, maker.node("Sigmoid", x)))
+    if kind == "second":
+        return maker.node("Gather", x, maker.constant(np.array(1, np.int64)), axis=1)
+    if kind == "behind":
+        return maker.pooled(maker.node("Concat", x, maker.some(1, 1, WIDTH), axis=1))
+    if kind == "rows":
+        return maker.node("ReduceMean", x, maker.sides(2), keepdims=0)
+    if kind == "two":
+        maker = Vision(parts="two")
+        return maker, maker.pooled(maker.whole())
     if kind == "constant":
         return maker.pooled(maker.node("Add", x, maker.some(TOKENS, 1)))
     return maker.pooled(maker.node("MatMul", x, maker.node("Transpose", x, perm=[0, 2, 1])))
@@ -170,11 +254,16 @@ def changed(maker, kind):
     ("tanh", "it is approximated by a tanh"), ("conv", "it reads tokens of a transformer"),
     ("softmax", "neither attention nor a weighted mean"), ("constant", r"adds a constant of shape \(16, 1\)"),
     ("product", "it multiplies npc by ncp"), ("over", "input 0 is not computed from the image"),
-    ("positions", r"ReduceMean \(reducemean\d and 1 more\): it reads tokens"),
+    ("positions", r"ReduceMean \(reducemean\d and 1 more\): the graph branches"),
     ("erf", r"Erf \(erf\d+\): no such"), ("steep", r"Erf \(erf\d+\): no such"),
+    ("silu", r"Sigmoid \(sigmoid\d+\): no such operation here"), ("second", "takes neither the first token"),
+    ("behind", r"Concat \(concat\d\): input 1 is not"), ("rows", "of tokens only the mean over all of them"),
+    ("two", "takes neither the first token nor one of queries"),
     ("infinite", "by one number that is not 0"), ("turned", "neither attention nor a weighted mean"),
 ])  # fmt: skip
 def test_what_is_another_transformer_is_refused_in_a_line(tmp_path, kind, said):
     maker = Transformer()
+    output = changed(maker, kind)
+    maker, output = output if isinstance(output, tuple) else (maker, output)
     with pytest.raises(InputError, match=said):
-        imported_from(maker, changed(maker, kind), tmp_path)
+        imported_from(maker, output, tmp_path)

@@ -38,11 +38,18 @@ def _words_gradients(node, inputs, w, b, g):
 
 
 def _places(node, inputs, w, b):
-    return inputs[0] + w.reshape(*node.in_hw, -1) + b
+    tokens = np.concatenate([np.zeros((len(inputs[0]), _more(node), w.shape[1])), _tokens(inputs[0])], axis=1)
+    return (tokens + w).reshape(len(tokens), *node.out_hw, -1) + b
+
+
+def _more(node):
+    """1 if it adds a token before those of the image."""
+    return int(node.out_hw != node.in_hw)
 
 
 def _places_gradients(node, inputs, w, b, g):
-    return (g,), g.sum(axis=0).reshape(w.shape), g.sum(axis=(0, 1, 2))
+    gx = _tokens(g)[:, _more(node) :].reshape(inputs[0].shape)
+    return (gx,), g.sum(axis=0).reshape(w.shape), g.sum(axis=(0, 1, 2))
 
 
 def _standard(node, x):

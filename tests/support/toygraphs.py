@@ -117,6 +117,23 @@ def tokens(seed=0) -> Network:
     return made.network("tokens", seed)
 
 
+def patches(seed=0) -> Network:
+    """As a vision transformer is: squares side by side, before them a token that becomes the embedding."""
+    made = Nodes(InputSpec((12, 9, 3)))
+    made.add("conv", 8, 3, 3, pad=0)
+    start = made.add("position", 8, out_hw=(13, 1))
+    made.block += 1
+    total = _attended(made, made.add("layer-norm", 8, **EPSILON), start)
+    made.block += 1
+    made.add("layer-norm", 8, **EPSILON)
+    made.add("pointwise", 12, activation="gelu")
+    made.add("pointwise", 8, inputs=(made.made[-1].name, total))
+    made.block += 1
+    made.add("layer-norm", 8, **EPSILON)
+    made.add("max-pool", stride=(13, 1), pad=0)
+    return made.network("patches", seed)
+
+
 def words(seed=0) -> Network:
     """As an encoder of text is: words, some of them unknown, norms behind sums, the mean over all words."""
     made = Nodes(InputSpec((9, 1, 1), "uint8", 0.0, 1.0, kind="words"))
@@ -136,5 +153,5 @@ def words(seed=0) -> Network:
 
 GRAPHS = {
     "branches": branches, "fire": fire, "speech": speech, "channels": many_channels, "tokens": tokens,
-    "words": words,
+    "patches": patches, "words": words,
 }  # fmt: skip

@@ -1,5 +1,6 @@
 """One operation of a network as data, and the table of what operations are."""
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -223,6 +224,12 @@ def _positions(node: Node) -> int:
     return node.in_hw[0] * node.in_hw[1]
 
 
+def _placed(node: Node) -> Pair:
+    """The size of its input, or one token more, which all images share and which comes first."""
+    more = _positions(node) + 1, 1
+    return more if node.out_hw == more else node.in_hw
+
+
 def _attended(node: Node, given: list[Shape]) -> Shape:
     """Queries, keys and values of one shape; a fourth input says by rows of zeros which keys do not count."""
     alike = len(set(given[:3])) == 1 and all(hw == node.in_hw for _, hw in given)
@@ -261,7 +268,11 @@ OPS: dict[str, Op] = {
     "words": Op(
         slid, counts=Counts(fan_in=lambda node: int(node.numbers("vocabulary")[0]), uses=lambda node: 0)
     ),
-    "position": Op(slid, counts=Counts(fan_in=_positions, uses=lambda node: 0), same_channels=True),
+    "position": Op(
+        _placed,
+        counts=Counts(fan_in=lambda node: math.prod(node.filter_hw), uses=lambda node: 0),
+        same_channels=True,
+    ),
     "layer-norm": Op(
         slid, inputs=(1, 2), counts=Counts(lambda node: node.cin, uses=lambda node: 0), same_channels=True
     ),

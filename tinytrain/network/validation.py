@@ -18,6 +18,7 @@ MAX_RATE = 100  # of a factor of learning rates
 KERNELS = (1, 3, 5, 7)
 MAX_WINDOW = 15  # of max pooling: places in a window are numbered in 8 bits
 STRIDES = (1, 2)
+MAX_PATCH = 32  # rows and columns of a patch
 CHANNELS = (1, 3)  # of an image
 FOR_ANOTHER = "import an ONNX model with import_onnx(FILE, spec=InputSpec(SHAPE, kind=NAME))"
 MOST_PARAMETERS, MOST_LETTERS = 64, 100  # of what a kind of input is read with
@@ -175,7 +176,10 @@ def check_alone(node: Node) -> None:
     listed = type(node.inputs) is tuple and all(type(name) is str for name in node.inputs)
     _require(listed, f"{where}: inputs must be a list of names")
     usual = not node.is_layer or (set(node.kernel) <= set(KERNELS) and set(node.stride) <= set(STRIDES))
-    _require_supported(usual, f"{where} is not supported; {supported}")
+    _require_supported(
+        usual or is_patches(node.op, node.kernel, node.stride, node.pad),
+        f"{where} is not supported; {supported}",
+    )
     plain = node.op not in POINTS or (node.kernel, node.stride, node.pad) == ((1, 1), (1, 1), (0, 0))
     _require_supported(plain, f"{where}: {node.op} means kernel 1 and stride 1; {supported}")
     filters = not node.is_layer or node.op == "conv" or node.is_usual
@@ -189,6 +193,12 @@ def check_alone(node: Node) -> None:
     _require_supported(even_steps, f"{where}: filters have one stride for rows and columns")
     even = not node.row.same_channels or node.cin == node.cout
     _require_supported(even, f"{where}: {node.op} with {node.cin} inputs and {node.cout} outputs")
+
+
+def is_patches(op: str, kernel, stride, pad) -> bool:
+    """Whether a convolution reads squares that lie side by side, as the first one of a transformer may."""
+    square = len({*kernel, *stride}) == 1 and 2 < kernel[0] <= MAX_PATCH
+    return op == "conv" and square and tuple(pad) == (0, 0)
 
 
 def _check_sizes(node: Node, where: str) -> None:

@@ -25,8 +25,9 @@ from tinytrain.network.validation import CHANNELS, check_network
 
 NAMED = 3  # problems that a message names, in the order of the graph
 SUPPORTED = (
-    "MobileNets, EfficientNet-Lite, SqueezeNets, ResNets of basic blocks and CCTs are supported: export such"
-    " a model, or take one that 'tinytrain backbones' lists; docs/own-network.md has all operations"
+    "MobileNets, EfficientNet-Lite, SqueezeNets, ResNets of basic blocks, CCTs and DeiTs are supported:"
+    " export such a model, or take one that 'tinytrain backbones' lists; all operations are in"
+    " docs/own-network.md"
 )
 
 

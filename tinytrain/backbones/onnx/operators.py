@@ -14,7 +14,8 @@ from tinytrain.backbones.onnx.pooling import fitted, max_pool
 from tinytrain.backbones.onnx.quantised import OPERATIONS as QUANTISED
 from tinytrain.backbones.onnx.reading import FLOAT, FLOAT16, Node, UnsupportedError
 from tinytrain.backbones.onnx.tail import TAIL, tail
-from tinytrain.backbones.onnx.tokens import TOKENS, add_constant, scaled, sizes_of, tokens_of
+from tinytrain.backbones.onnx.tokens import TOKENS, add_constant, class_token, scaled, sizes_of, tokens_of
+from tinytrain.network.validation import is_patches
 
 DEPTHWISE_KERNELS = (3, 5, 7)
 DENSE_KERNELS = (1, 3, 5, 7)
@@ -49,7 +50,8 @@ def _filters(walk: Walk, node: Node) -> tuple[np.ndarray, np.ndarray, int, int]:
     if node.get("kernel_shape", sides, 2) != sides:
         raise UnsupportedError("its kernel_shape is not the shape of its weight")
     strides = node.get("strides", [1, 1], 2)
-    if strides not in ([1, 1], [2, 2]):
+    patches = groups == 1 and is_patches("conv", sides, strides, node.get("pads", [0] * 4, 4)[:2])
+    if strides not in ([1, 1], [2, 2]) and not patches:
         raise UnsupportedError(f"strides {strides}, not 1 or 2 in both directions")
     if node.get("dilations", [1, 1], 2) != [1, 1]:
         raise UnsupportedError("it is dilated")
@@ -66,7 +68,7 @@ def _kind(walk: Walk, value: Value, shape: tuple[int, ...], stride: int, groups:
     kernel = shape[2:]
     named = kernel[0] if kernel[0] == kernel[1] else f"{kernel[0]} x {kernel[1]}"
     if value.part == IMAGE:
-        if groups != 1 or not set(kernel) <= set(DENSE_KERNELS):
+        if groups != 1 or not (stride > 2 or set(kernel) <= set(DENSE_KERNELS)):
             raise UnsupportedError(f"the first one must be dense with a kernel of {DENSE_KERNELS}")
         return "conv"
     if value.stage == "squeezed" or walk.parts[value.part].kind == "squeeze":
@@ -207,6 +209,8 @@ def _inner(walk: Walk, part: Part, older: Value) -> Part:
 
 def concat(walk: Walk, node: Node) -> Value:
     """Channels of several results, one after another."""
+    if tokens_of(walk, node):
+        return class_token(walk, node)
     values = [walk.value(node, k) for k in range(len(node.inputs))]
     if len(values) < 2 or any(value.stage not in READ[1:] for value in values):
         raise UnsupportedError("only results of convolutions, poolings and concatenations can be joined")

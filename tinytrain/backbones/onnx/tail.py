@@ -18,14 +18,14 @@ def global_pool(walk: Walk, node: Node) -> Value:
 def reduce_mean(walk: Walk, node: Node) -> Value:
     """The mean over rows and columns together, or over one of them."""
     value = walk.value(node)
-    axes = _axes(walk, node)
+    axes = axes_of(walk, node)
     rank = len(value.axes)
     if not axes or not all(-rank <= axis < rank for axis in axes):
         raise UnsupportedError(f"axes {axes} of {rank}")
     return _averaged(walk, node, {axis % rank for axis in axes}, bool(node.get("keepdims", 1)))
 
 
-def _axes(walk: Walk, node: Node) -> list[int]:
+def axes_of(walk: Walk, node: Node) -> list[int]:
     """The axes: an input since opset 18, an attribute before."""
     if len(node.inputs) > 1 and node.inputs[1]:
         array = walk.constants.get(node.inputs[1])

@@ -12,7 +12,8 @@ import numpy as np
 
 from tinytrain.backbones.onnx.graph import READ, Part, Value, Walk
 from tinytrain.backbones.onnx.reading import Node, UnsupportedError
-from tinytrain.backbones.onnx.tail import tail
+from tinytrain.backbones.onnx.tail import axes_of, tail
+from tinytrain.backbones.onnx.tail import reduce_mean as averaged
 
 SPLIT, SCORES = "nkpd", "nkpq"  # queries and values where they are multiplied, and what comes out
 SEVERAL = "nptkd"  # t results side by side, such as queries, keys and values
@@ -65,7 +66,8 @@ def reshape(walk: Walk, node: Node) -> Value:
 def _divided(walk: Walk, node: Node, count: int, heads: int) -> Value:
     """The channels of one product in `count` parts, such as queries, keys and values: a product for each."""
     value = walk.changing(node)
-    if value.part != len(walk.parts) - 1:
+    noted = any(part == value.part for part, _ in walk.noted)
+    if value.part != len(walk.parts) - 1 or noted:
         raise UnsupportedError("it does not follow the product whose channels it divides")
     whole, made_by, width = walk.parts.pop(), walk.made_by.pop(), value.channels // count
     parts = []
@@ -76,24 +78,30 @@ def _divided(walk: Walk, node: Node, count: int, heads: int) -> Value:
 
 
 def one_of(walk: Walk, node: Node) -> Value:
-    """One of several results that a product was divided in: by Gather, or by Slice and Squeeze."""
-    (value, *_), of_file = (
-        tokens_of(walk, node) or (None,),
-        [walk.constants.get(name) for name in node.inputs[1:]],
-    )
-    if value is None or "t" not in value.axes:
+    """One of the results that a product was divided in, or the first token."""
+    tokens, of_file = tokens_of(walk, node), [walk.constants.get(name) for name in node.inputs[1:]]
+    if not tokens:
         return tail(walk, node)
-    if any(array is None or array.size != 1 for array in of_file):
-        raise UnsupportedError("it takes several of them, or which one is not a constant of the file")
-    numbers, at = [int(array.item()) for array in of_file], value.axes.index("t")
-    first, axis = (numbers[0], node.get("axis", 0)) if node.op == "Gather" else (0, numbers[-1])
-    if node.op == "Slice" and len(numbers) == 3:
-        first, last, axis = numbers
-        if axis == at and last == first + 1 <= len(value.pair):
-            return replace(value, pair=value.pair[first:last])
-    elif axis == at and 0 <= first < len(value.pair) and (node.op == "Gather" or len(value.pair) == 1):
+    value, several = tokens[0], tokens[0].axes.find("t")
+    known = [array.item() for array in of_file if array is not None and array.size == 1]
+    if len(known) < len(of_file) or (node.op == "Gather" and of_file[0].ndim):
+        raise UnsupportedError("which of them it takes is not one constant of the file")
+    axis, alone = node.get("axis", 0) if node.op == "Gather" else known[-1], len(value.pair) == 1
+    if node.op == "Gather" and (value.axes, value.hw[1], axis, known) == ("npc", 1, 1, [0]):
+        return _first_token(walk, value, node)
+    if several == axis and node.op == "Slice" and len(known) == 3 and known[1] == known[0] + 1:
+        return replace(value, pair=value.pair[known[0] : known[1]])
+    first = known[0] if node.op == "Gather" else 0 if node.op == "Squeeze" and alone else -1
+    if several == axis and 0 <= first < len(value.pair):
         return replace(value.pair[first], axes=value.axes.replace("t", ""))
-    raise UnsupportedError("it does not take one of queries, keys and values")
+    raise UnsupportedError("it takes neither the first token nor one of queries, keys and values")
+
+
+def _first_token(walk: Walk, value: Value, node: Node) -> Value:
+    """The first token is the embedding: a pooling whose only window is that."""
+    walk.pooled = node.outputs[0]
+    part = Part("max-pool", (value,), (1, 1), stride=value.hw, pad=(0, 0))
+    return replace(walk.add(node, part, "pooled"), axes="nc")
 
 
 def matmul(walk: Walk, node: Node) -> Value:
@@ -137,7 +145,27 @@ def add_constant(walk: Walk, node: Node) -> Value:
     if value.axes != "npc" or array.shape[-2:] != places or array.size != math.prod(places):
         raise UnsupportedError(f"it adds a constant of shape {array.shape} to {places} tokens")
     weight = array.reshape(places).T[:, :, None, None]
+    before = walk.parts[value.part]
+    if before.kind == "position" and walk.readers[node.inputs[position]] == 1:
+        before.weight = before.weight + weight
+        return value
     part = Part("position", (value,), value.hw, weight, np.zeros(value.channels))
+    return replace(walk.add(node, part, "joined"), axes="npc")
+
+
+def class_token(walk: Walk, node: Node) -> Value:
+    """A constant token, which all images share, before those of an image: it has a place of its own."""
+    value = walk.value(node, len(node.inputs) - 1)
+    if (
+        len(node.inputs) != 2
+        or (value.axes, node.get("axis", 0)) != ("npc", 1)
+        or value.stage not in READ[1:]
+    ):
+        raise UnsupportedError("only one constant token can be joined to those of an image, before them")
+    token = walk.constant(node, 0, (1, 1, value.channels), "token")
+    weight = np.zeros((value.channels, value.hw[0] * value.hw[1] + 1, 1, 1))
+    weight[:, 0] = token.reshape(-1, 1, 1)
+    part = Part("position", (value,), weight.shape[1:3], weight, np.zeros(value.channels))
     return replace(walk.add(node, part, "joined"), axes="npc")
 
 
@@ -162,7 +190,20 @@ def softmax(walk: Walk, node: Node) -> Value:
     return replace(walk.changing(node, 0, (*READ[1:], "scores")), stage="shares")
 
 
+def reduce_mean(walk: Walk, node: Node) -> Value:
+    """The mean over all tokens, or a pooling of a feature map."""
+    if not tokens_of(walk, node):
+        return averaged(walk, node)
+    value = walk.changing(node, 0, READ[1:])
+    if value.axes != "npc" or axes_of(walk, node) not in ([1], [-2]):
+        raise UnsupportedError("of tokens only the mean over all of them is supported")
+    walk.pooled = node.outputs[0]
+    return walk.add(node, Part("sequence-pool", (value,), (1, 1)), "pooled")
+
+
 def layer_norm(walk: Walk, node: Node) -> Value:
+    if walk.in_tail(node):
+        return tail(walk, node)
     value = walk.value(node)
     if value.axes != "npc" or value.stage not in READ[1:] or node.get("axis", -1) not in (-1, 2):
         raise UnsupportedError("only tokens are normalised over their channels")
@@ -174,9 +215,9 @@ def layer_norm(walk: Walk, node: Node) -> Value:
 
 TOKENS = {
     "LayerNormalization": layer_norm, "MatMul": matmul, "Reshape": reshape, "Softmax": softmax,
-    **dict.fromkeys(("Gather", "Slice", "Squeeze"), one_of),
+    "ReduceMean": reduce_mean, **dict.fromkeys(("Gather", "Slice", "Squeeze"), one_of),
 }  # fmt: skip
 READ_TOKENS = (
-    *TOKENS, "Shape", "Add", "Mul", "Div", "Gelu", "com.microsoft.Gelu", "Relu", "Transpose", "Identity",
-    "Dropout",
+    *TOKENS, "Concat", "Shape", "Add", "Mul", "Div", "Gelu", "com.microsoft.Gelu", "Relu", "Transpose",
+    "Identity", "Dropout",
 )  # fmt: skip

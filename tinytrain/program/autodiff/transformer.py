@@ -58,10 +58,16 @@ WORDS = SimpleNamespace(forward=_embed, grad_weight=_embed_weight)
 def _place(emitter, i: int, y: View, x: View, skip: View | None, activation: str | None) -> None:
     segment, node = emitter.segment, emitter.nodes[i]
     places = emitter.once(Weight, emitter.numbers[i], (node.fan_in, node.cout), False, None, True)
-    segment.call("copy", y.flat, x.flat)
     for k in range(emitter.n):
-        segment.call("accumulate", y.rows(k, k + 1).flat, places)
+        segment.call("copy", y.rows(k, k + 1).flat, places)
+        segment.call("accumulate", _read(emitter, i, y, k), x.rows(k, k + 1).flat)
     add_bias(emitter, i, y.matrix, None, activation)
+
+
+def _read(emitter, i: int, y: View, k: int) -> View:
+    """The tokens of image k of y that are made of tokens which node i reads: all but the one that it adds."""
+    node, tokens = emitter.nodes[i], _image(y, k)
+    return tokens.rows(int(node.filter_hw != node.in_hw), tokens.shape[0]).flat
 
 
 def _place_weight(emitter, i: int, gw: View, x: View, g: View) -> None:
@@ -69,11 +75,17 @@ def _place_weight(emitter, i: int, gw: View, x: View, g: View) -> None:
         emitter.segment.call("accumulate", gw.flat, g.rows(k, k + 1).flat)
 
 
-def _unchanged(emitter, i: int, g: View) -> View:
-    return g
+def _place_input(emitter, i: int, g: View) -> View:
+    node, segment = emitter.nodes[i], emitter.segment
+    if node.filter_hw == node.in_hw:
+        return g
+    gx = segment.new(f"{node.name} gradient", emitter.n, *node.in_hw, node.cin)
+    for k in range(emitter.n):
+        segment.call("copy", gx.rows(k, k + 1).flat, _read(emitter, i, g, k))
+    return gx
 
 
-POSITION = SimpleNamespace(forward=_place, grad_input=_unchanged, grad_weight=_place_weight)
+POSITION = SimpleNamespace(forward=_place, grad_input=_place_input, grad_weight=_place_weight)
 
 
 # ---- norms over channels ----------------------------------------------------------------------------------
