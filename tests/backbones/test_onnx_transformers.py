@@ -238,6 +238,10 @@ def changed(maker, kind):
         return maker.pooled(maker.node("Mul", x, maker.node("Sigmoid", x)))
     if kind == "second":
         return maker.node("Gather", x, maker.constant(np.array(1, np.int64)), axis=1)
+    if kind == "open":
+        return maker.node("Squeeze", x)
+    if kind == "fraction":
+        return maker.node("Gather", x, maker.number(0), axis=1)
     if kind == "behind":
         return maker.pooled(maker.node("Concat", x, maker.some(1, 1, WIDTH), axis=1))
     if kind == "rows":
@@ -257,6 +261,7 @@ def changed(maker, kind):
     ("positions", r"ReduceMean \(reducemean\d and 1 more\): the graph branches"),
     ("erf", r"Erf \(erf\d+\): no such"), ("steep", r"Erf \(erf\d+\): no such"),
     ("silu", r"Sigmoid \(sigmoid\d+\): no such operation here"), ("second", "takes neither the first token"),
+    ("open", r"Squeeze \(squeeze\d\): which of them it takes"), ("fraction", "which of them it takes"),
     ("behind", r"Concat \(concat\d\): input 1 is not"), ("rows", "of tokens only the mean over all of them"),
     ("two", "takes neither the first token nor one of queries"),
     ("infinite", "by one number that is not 0"), ("turned", "neither attention nor a weighted mean"),

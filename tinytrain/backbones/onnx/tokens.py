@@ -37,7 +37,7 @@ def sizes_of(value: Value) -> dict[str, int]:
 def reshape(walk: Walk, node: Node) -> Value:
     """A feature map becomes tokens; channels are divided between heads, and put together again."""
     value, target = walk.values.get(node.inputs[0]), walk.constants.get(node.inputs[-1])
-    if value is None or target is None or value.stage not in READ[1:]:
+    if value is None or value.stage not in READ[1:] or target is None or target.dtype.kind != "i":
         return tail(walk, node)
     sizes, wanted = sizes_of(value), target.ravel().tolist()
     several = value.axes == "npc" and len(wanted) == 5
@@ -83,8 +83,9 @@ def one_of(walk: Walk, node: Node) -> Value:
     if not tokens:
         return tail(walk, node)
     value, several = tokens[0], tokens[0].axes.find("t")
-    known = [array.item() for array in of_file if array is not None and array.size == 1]
-    if len(known) < len(of_file) or (node.op == "Gather" and of_file[0].ndim):
+    whole = (array for array in of_file if array is not None and array.size == 1 and array.dtype.kind == "i")
+    known = [array.item() for array in whole]
+    if not known or len(known) < len(of_file) or (node.op == "Gather" and of_file[0].ndim):
         raise UnsupportedError("which of them it takes is not one constant of the file")
     axis, alone = node.get("axis", 0) if node.op == "Gather" else known[-1], len(value.pair) == 1
     if node.op == "Gather" and (value.axes, value.hw[1], axis, known) == ("npc", 1, 1, [0]):
