@@ -37,6 +37,7 @@ def compact_transformer(
         nodes.append(pool_of(nodes[-1]))
     (count, heads, hidden), width = attention, tokens[-1]
     scale = (("heads", float(heads)), ("scale", (width // heads) ** -0.5))
+    block += 1
     start, norm = add("position", "position", width), {"attributes": (("epsilon", EPSILON),)}
     for number in range(count):
         name, block = f"block{number}", block + 1

@@ -7,6 +7,7 @@ from cases import each
 from oracle import Oracle, fisher
 from toygraphs import GRAPHS
 from toynets import images_of, modules_of, relative
+from toysegments import assert_forward_equals_oracle, forward_segment
 
 from tinytrain import kernels
 from tinytrain.base.arena import Arena
@@ -74,3 +75,19 @@ def test_hidden_rows_in_another_order_give_the_same_embeddings_and_are_chosen_in
     back = {i: {int(order[c]) for c in rows} if i == hidden else set(rows) for i, rows in chosen[1].items()}
     assert {i: set(rows) for i, rows in chosen[0].items()} == back
     assert 0 < len(chosen[0][hidden]) < len(order) and chosen[0][hidden] != chosen[1][hidden]
+
+
+@each("name", ["tokens", "patches", "words"])
+def test_attention_writes_over_queries_that_nothing_else_needs_with_the_same_bits(name):
+    """Not over those that are keys as well, whose head the next one needs."""
+    network = GRAPHS[name]()
+    i = next(i for i, node in enumerate(network.nodes) if node.op == "attention")
+    _, key, *others = network.nodes[i].inputs
+    shared = replace(network.nodes[i], inputs=(key, key, *others))
+    for one in (network, replace(network, nodes=(*network.nodes[:i], shared, *network.nodes[i + 1 :]))):
+        assert_forward_equals_oracle(one)
+    made = [
+        {buffer.name for buffer in forward_segment(given, 0, len(one.layers), 1)[0].offsets}
+        for given in (network, one)
+    ]
+    assert [network.nodes[i].name in names for names in made] == [False, True]

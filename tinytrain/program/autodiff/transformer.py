@@ -159,7 +159,9 @@ LAYER_NORM = SimpleNamespace(
 
 
 def _attend(emitter, i: int, inputs: list[View], tape: Tape | None) -> View:
-    segment, y = emitter.segment, emitter.output(i)
+    """Where nothing needs the queries afterwards, each head writes over its own."""
+    read = sum(row.count(emitter.sources[i][0]) for row in emitter.sources)
+    segment, y = emitter.segment, inputs[0] if tape is None and read == 1 else emitter.output(i)
     heads = _Heads(emitter, i, inputs)
     for k, (first, last) in heads.all():
         weights = heads.weights(k, first, last)
