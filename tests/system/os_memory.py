@@ -114,7 +114,9 @@ def warm(bound: Trainer) -> None:
     trainer.run("cache")
     for hand in filter(None, trainer.hands):  # nobody waits for another one here
         hand.before, hand.after = None, SimpleQueue()
-    for stage in ("embed", "backward"):
+    for stage in filter(
+        program.units.__contains__, ("embed", "backward")
+    ):  # a head alone has no backward pass
         units = trainer.bound_of(program.units[stage])
         for unit in units if program.precision == "int8" else ():  # segments ask for rows of an image
             unit.show(bound.source.read(0))
