@@ -5,7 +5,6 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from tinytrain.kernels.compile_cache.facts import portable
 
 # Commands, stores, ONNX, the cache of compiled kernels, messages and the pages of reports change no number.
 SOURCES = {
@@ -48,8 +47,8 @@ def _counts(path: Path) -> bool:
 
 @cache
 def code_hash() -> str:
-    """16 hexadecimal digits over names and contents of the sources, and whether kernels are portable."""
-    digest = hashlib.sha256(b"portable" if portable() else b"")
+    """16 hexadecimal digits over names and contents of the sources."""
+    digest = hashlib.sha256()
     for module, path in sources():
         name = path.relative_to(Path(import_module(module).__file__).parent)
         digest.update(f"{module} {name} {path.stat().st_size}\n".encode())

@@ -8,7 +8,6 @@ from tinytrain.base.errors import AdaptationRefusedError, InputError
 from tinytrain.datasets import Dataset, open_dataset
 from tinytrain.episode.episode import Episode
 from tinytrain.kernels.blas import one_thread
-from tinytrain.kernels.compile_cache.facts import portable
 from tinytrain.meta.bench.accounting import PUBLISHED_BATCH, memory_at_batch
 from tinytrain.meta.bench.checks import require_apart
 from tinytrain.meta.bench.codehash import code_hash
@@ -47,13 +46,11 @@ def run_job(job: Job) -> list[dict]:
 
 
 def _require_code(code: str) -> None:
-    """A worker of a cluster has its own environment: another version, or kernels that are not portable."""
+    """A worker of a cluster has its own environment, maybe with another version."""
     if (here := code_hash()) != code:
-        kind = "portable" if portable() else "usual"
         raise InputError(
             "run-mismatch",
-            f"a worker runs code {here} with {kind} kernels, the run began with {code}; start the workers"
-            " with the same version and with TINYTRAIN_PORTABLE as it is set here",
+            f"a worker runs code {here}, the run began with {code}; start the workers with the same version",
         )
 
 

@@ -1,4 +1,4 @@
-"""Emitted C adapts with the bits of Python in portable mode, on this computer.
+"""Emitted C adapts with the bits of Python, on this computer.
 
 Toy networks and few steps by default; ``TINYTRAIN_FIRMWARE=1`` takes published networks with all steps, too.
 """

@@ -1,4 +1,4 @@
-"""Adapts in portable mode and writes down what C traces, by the names that it uses.
+"""Adapts and writes down what C traces, by the names that it uses.
 
 The argument is a pickled task; its last part is the file to write.
 """
@@ -55,7 +55,7 @@ def main(task_file: str) -> None:
     host_calls.answer = judged
     planner = Planner(network, TaskShape.of(episode), plan)
     with Device(threads=1).open(network, episode, seed) as run:
-        assert run.kernels.backend == "portable", run.kernels.backend
+        assert run.kernels.backend == "numba", run.kernels.backend
         scores = run.measure_fisher(planner.probe())
         chosen = planner.plan(scores)
         for layer, fisher in (scores.fisher if scores else {}).items():

@@ -1,4 +1,4 @@
-"""Emitted C: made, compiled, run, and compared with a Python adaptation in portable mode, bit for bit."""
+"""Emitted C: made, compiled, run, and compared with an adaptation in Python, bit for bit."""
 
 import ctypes
 import math
@@ -120,19 +120,14 @@ def add_examples(folder: Path, device) -> np.ndarray:
 
 
 def in_python(folder: Path, network, plan, support, query, seed: int = 0) -> dict[str, np.ndarray]:
-    """What Python computes in portable mode, in a process of its own.
+    """What Python computes, in a process of its own.
 
     `support` and `query` are images (n, height, width, channels), class by class.
     """
     task, result = folder / "task.pickle", folder / "python.pickle"
     task.write_bytes(pickle.dumps((network, plan, seed, support, query, str(result))))
-    environment = os.environ | {"TINYTRAIN_PORTABLE": "1"}
-    done = subprocess.run(
-        [sys.executable, str(HERE / "adapted_in_python.py"), str(task)],
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
+    command = [sys.executable, str(HERE / "adapted_in_python.py"), str(task)]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return pickle.loads(result.read_bytes())
 

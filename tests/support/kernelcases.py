@@ -13,11 +13,26 @@ def _labels(r, count, ways) -> np.ndarray:
 
 
 def matmul(r):
+    return _products(r, fresh)
+
+
+def add_matmul(r):
+    return _products(r, lambda *shape: Output(_normal(r, *shape)))
+
+
+def product(r):
+    y, x, w = matmul(r)
+    m, n = y.start.shape
+    how = int(r.integers(16))
+    return (y if not how & 1 else Output(_columns(_normal(r, m, n)))), x, w, _normal(r, n), _normal(r, m, n), how
+
+
+def _products(r, result):
     """Whole matrices or transposed ones; or columns of wider ones, as for one group of channels."""
     m, k, n = _sizes(r, 40, 40, 40)
-    y, x, w = fresh(m, n), _normal(r, m, k), _normal(r, k, n)
+    y, x, w = result(m, n), _normal(r, m, k), _normal(r, k, n)
     turned = _normal(r, k, m).T, _normal(r, n, k).T
-    wide = Output(_columns(y.start), True), _columns(x), _columns(w)
+    wide = Output(_columns(y.start), y.fresh), _columns(x), _columns(w)
     kind = r.integers(8)
     if kind == 0:
         return wide[0], x, wide[2]
@@ -67,11 +82,6 @@ def accumulate(r):
 def copy(r):
     (m,) = _sizes(r, 300)
     return fresh(m), _normal(r, m)
-
-
-def transpose(r):
-    m, n = _sizes(r, 40, 40)
-    return fresh(m, n), _normal(r, n, m)
 
 
 def _chosen(r, n) -> np.ndarray:
@@ -225,7 +235,7 @@ CASES = {
     for function in (
         accumulate, adam, add_bias, add_bias_residual, add_column_sums, add_fisher, add_outer, apply_mask,
         augment, augment_rows, cholesky, cholesky_solve, class_sums, copy, dequantize, entropy,
-        gather_columns, inverse_diagonal, matmul, momentum, normalize_rows, pack_mask, prototype_loss,
-        prototype_loss_grad, quantize, scatter_block, sgd, sum_pixels, transpose,
+        add_matmul, gather_columns, inverse_diagonal, matmul, product, momentum, normalize_rows, pack_mask, prototype_loss,
+        prototype_loss_grad, quantize, scatter_block, sgd, sum_pixels,
     )
 } | {"add_bias_relu6": add_bias, "pack_positive": pack_mask} | MAP_CASES | INT8_CASES  # fmt: skip

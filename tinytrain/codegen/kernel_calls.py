@@ -29,12 +29,15 @@ def _matmul(line: Line) -> str:
     if isinstance(w, Weight) and w.columns is None and is_plain(x):
         kernel = "tt_multiply_back" if w.transposed else "tt_multiply"
         return f"{kernel}({line.at(0)}, {line.at(1)}, {line.at(2)}, {y.extent[0]})"
-    if isinstance(w, View) and is_plain(w) and x.transposed:
-        first, last = x.column_range or (0, x.shape[1])
-        begin = f"{line.at(1)} + {first}" if first else line.at(1)
-        sizes = w.extent[0], last - first, x.shape[1], w.extent[1]
-        return f"tt_multiply_transposed({line.at(0)}, {begin}, {line.at(2)}, {', '.join(map(str, sizes))})"
     raise ProgramError(f"no product of {x} and {w} in C")
+
+
+def _add_matmul(line: Line) -> str:
+    y, x, w = line.call.args
+    if not (x.transposed and x.column_range is None and is_plain(y) and is_plain(w)):
+        raise ProgramError(f"no sum of {y} and the product of {x} and {w} in C")
+    sizes = w.extent[0], *y.extent
+    return f"tt_add_transposed({line.at(0)}, {line.at(1)}, {line.at(2)}, {', '.join(map(str, sizes))})"
 
 
 def _depthwise_back(line: Line) -> str:
@@ -88,6 +91,7 @@ CALLS: dict[str, Callable[[Line], str]] = {
     "add_bias_residual": of("tt_add_bias_residual", 0, 1, 2, (0, 0)),
     "add_column_sums": of("tt_add_column_sums", 0, 1, (1, 0), (1, 1)),
     "add_fisher": of("tt_add_fisher", 0, 1, 2, 3, (2, 0), (2, 1)),
+    "add_matmul": _add_matmul,
     "apply_mask": of("tt_apply_mask", 0, 1, total(0)),
     "assign": _assign,
     "class_sums": of("tt_class_sums", 0, 1, 2, 3, (2, 0), (2, 1)),

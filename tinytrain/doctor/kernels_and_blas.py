@@ -11,7 +11,7 @@ from tinytrain.base.errors import one_line
 from tinytrain.base.units import format_bytes
 from tinytrain.doctor.finding import BAD, OK, WARNING, Line
 from tinytrain.kernels.compile_cache import cache as jitcache
-from tinytrain.kernels.compile_cache.facts import made_for, portable
+from tinytrain.kernels.compile_cache.facts import made_for
 from tinytrain.kernels.compile_cache.folder import in_doubt
 
 IMPORT_SECONDS = 120  # numba takes seconds on a small board
@@ -42,7 +42,7 @@ import json
 from tinytrain.kernels.dispatch.machine_code import check_executable
 check_executable()
 from tinytrain.kernels.dispatch.native_calls import native_support
-print(json.dumps(native_support()))
+print(json.dumps({"kernels": native_support()}))
 """
 REINSTALL = "install it from wheels: pip install --force-reinstall --only-binary=:all: numpy threadpoolctl"
 IN_NUMPY = "kernels run in plain numpy, several times slower; "
@@ -108,7 +108,6 @@ def _facts(health: jitcache.Health, folder: Path) -> dict:
         "bytes": health.nbytes,
         "damaged": len(health.damaged),
         "folder": str(folder),
-        "portable": portable(),
     }
 
 
@@ -130,7 +129,7 @@ def _of_package(health: jitcache.Health) -> tuple[str, str, str]:
 
 def _judged(subject, health, problem: str | None) -> tuple[str, str, str]:
     """State, value and remedy."""
-    kept = f"{health.kernels} compiled{' (portable)' if portable() else ''}, {format_bytes(health.nbytes)}"
+    kept = f"{health.kernels} compiled, {format_bytes(health.nbytes)}"
     if problem or not _writable(subject.cache):
         value = f"{kept}; {problem or 'the folder cannot be written'}: {subject.cache}"
         # Verified kernels are used from a copy; without any, plain numpy runs.
@@ -161,8 +160,7 @@ def calls(subject) -> list[Line]:
     if not found["kernels"]:
         value = "each from Python: slower by a tenth, and two threads are hardly faster than one"
         return [Line("calls", WARNING, value, "pip install --force-reinstall llvmlite numba", facts=found)]
-    among = "with matrix products" if found["products"] else "between matrix products, which numpy computes"
-    return [Line("calls", OK, f"many kernels per call from Python, {among}", facts=found)]
+    return [Line("calls", OK, "many kernels per call from Python", facts=found)]
 
 
 def blas(subject) -> list[Line]:

@@ -190,7 +190,7 @@ def _whitening(kernels, arrays: dict[str, np.ndarray], support: Support, metric:
 def whitened(embeddings: np.ndarray, factor: np.ndarray) -> Iterator[np.ndarray]:
     """Each of `embeddings` (n, d) times the inverse of the packed Cholesky `factor`: (d,), one by one.
 
-    Not by BLAS: portable kernels give the same bits on every processor.
+    Not by BLAS, which adds in an order that depends on the processor.
     """
     for first in range(0, len(embeddings), WHITENED_AT_A_TIME):
         solved, start = embeddings[first : first + WHITENED_AT_A_TIME].T.copy(), 0

@@ -134,7 +134,7 @@ class Woodbury:
     def solve(self, x: np.ndarray) -> None:
         """Replace each row of x (k, d) by S^-1 row.
 
-        Not by BLAS: portable kernels give the same bits on every processor.
+        Not by BLAS, which adds in an order that depends on the processor.
         """
         along = np.empty((1, len(self._rows)), x.dtype)
         for value in x:

@@ -21,7 +21,7 @@ MODULES = {
     "dense": (
         "accumulate", "add_bias", "add_bias_relu6", "add_bias_residual", "add_column_sums", "add_fisher",
         "apply_mask", "copy", "gather_columns", "pack_mask", "pool", "pool_grad", "scatter_block",
-        "transpose", "unfold",
+        "unfold",
     ),
     "depthwise": ("depthwise_forward", "depthwise_grad_input"),
     "depthwise_weight": ("depthwise_grad_weight",),
@@ -48,6 +48,7 @@ MODULES = {
         "max_pool", "max_pool_grad", "max_taps", "put_columns", "scale_channels", "scale_channels_grad",
         "take_columns",
     ),
+    "products": ("product",),
     "transformer": (
         "absent", "clear_rows", "embed", "embed_grad", "softmax", "softmax_grad", "standardise",
         "standardise_grad",
@@ -57,7 +58,7 @@ MODULES = {
         "cholesky_solve", "cholesky_solve_packed", "inverse_diagonal", "inverse_diagonal_packed",
     ),
 }  # fmt: skip
-NAMES = ("matmul", *itertools.chain.from_iterable(MODULES.values()))
+NAMES = ("matmul", "add_matmul", *itertools.chain.from_iterable(MODULES.values()))
 
 
 class Kernels(SimpleNamespace):
@@ -75,17 +76,16 @@ def load(backend: str = "auto") -> Kernels:
 
     "auto" does not raise: if numba does not work it logs one line and uses numpy, and it replaces a kernel
     that cannot be compiled by its numpy reference. "numba" raises the errors of numba. The attribute
-    `backend` of the result names the choice; with ``TINYTRAIN_PORTABLE=1``, "portable" stands for numba
-    kernels that give the same bits on every processor. Raises UsageError for another `backend`.
+    `backend` of the result names the choice. Raises UsageError for another `backend`.
     """
     if backend not in BACKENDS:
         raise UsageError("unknown-name", f"no backend {backend!r}; known: {', '.join(BACKENDS)}")
     if backend == "numba":
-        return _compiled()
+        return _multiplying(_compiled())
     numpy_table = _in_numpy()
     if backend == "auto":
         try:
-            return _guarded(_compiled(), numpy_table)
+            return _multiplying(_guarded(_compiled(), numpy_table))
         except Exception as error:  # a broken installation raises anything, not only ImportError
             _warn_without_numba(error)
     return numpy_table
@@ -93,8 +93,6 @@ def load(backend: str = "auto") -> Kernels:
 
 def _compiled() -> Kernels:
     """Kernels that load their machine code or are compiled at their first call."""
-    from tinytrain.kernels.compile_cache.facts import portable
-    from tinytrain.kernels.dispatch.direct import blas_matmul
     from tinytrain.kernels.dispatch.machine_code import LOCK, check_executable
     from tinytrain.kernels.kernel import CACHE, expect, kernel_of
 
@@ -103,13 +101,17 @@ def _compiled() -> Kernels:
         with LOCK:
             import_module(f"{__name__}.compiler")  # it will be needed, and numba may be broken
     names = {name: f"{__name__}.{module}.{name}" for module, names in MODULES.items() for name in names}
-    if portable():
-        names["matmul"] = f"{__name__}.dense.ordered_matmul"
     found = {name: kernel_of(full) for name, full in names.items()}
     expect(found.values())
-    return Kernels(
-        chosen="portable" if portable() else "numba", replaced=set(), **{"matmul": blas_matmul} | found
-    )
+    return Kernels(chosen="numba", replaced=set(), **found)
+
+
+def _multiplying(table: Kernels) -> Kernels:
+    """`table`, with products that do nothing else or that are added to what is there."""
+    from tinytrain.kernels.dispatch.direct import ADDS, products
+
+    table.matmul, table.add_matmul = products(table.product, 0), products(table.product, ADDS)
+    return table
 
 
 def _in_numpy() -> Kernels:
@@ -138,10 +140,10 @@ def _guarded(table, reference):
 
 def _warn_without_numba(error: Exception) -> None:
     from tinytrain.base.errors import TinytrainError, one_line
-    from tinytrain.kernels.fallback import not_portable, warn_once
+    from tinytrain.kernels.fallback import warn_once
 
     reason = one_line(error, 250) if isinstance(error, TinytrainError) else None
     if reason is None:
         reason = f"numba-unusable: {one_line(f'{type(error).__name__}: {error}', 160)}"
         reason += "; install numba again, or run tinytrain doctor"
-    warn_once(f"{reason}; kernels run in plain numpy, several times slower{not_portable()}")
+    warn_once(f"{reason}; kernels run in plain numpy, several times slower and with other last bits")

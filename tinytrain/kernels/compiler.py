@@ -11,18 +11,14 @@ from numba import types
 from numba.core.compiler import CompileResult
 from numba.core.registry import cpu_target
 
-from tinytrain.kernels.compile_cache.facts import portable
 from tinytrain.kernels.dispatch import machine_code
 from tinytrain.kernels.dispatch.call_stubs import RESULT, ArrayCell, stub
 from tinytrain.kernels.dispatch.call_tools import RESHAPE_TYPE
 from tinytrain.kernels.dispatch.machine_code import RESHAPE, needed, packed
 from tinytrain.kernels.dispatch.target import is_chosen, target
 
-# Sums may be reordered, so that loops vectorise. Two kinds of flags are missing: those that exclude NaN and
-# infinity, because a NaN must be detected, and `contract`, because `fused` says where to round once. Portable
-# kernels have no flags: they round and add in the order of the source.
-MATH = set() if portable() else {"reassoc", "nsz", "arcp"}
-OPTIONS = {"nogil": True, "fastmath": MATH, "error_model": "numpy"}
+# No fast-math flags: kernels round and add in the order of the source, and `fused` says where to round once.
+OPTIONS = {"nogil": True, "error_model": "numpy"}
 # Nothing around a kernel for calls from Python or C: stubs call it.
 BARE = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 if is_chosen():
@@ -34,9 +30,12 @@ class Unexpected(Exception):  # noqa: N818 - nothing is wrong
     """Numba, LLVM or numpy lay something out in a way that stubs do not know."""
 
 
-def types_of(arguments: Sequence) -> tuple:
-    """Numba's types of arguments."""
-    return tuple(map(numba.typeof, arguments))
+def types_of(arguments: Sequence, strided: bool = False) -> tuple:
+    """Numba's types of arguments; if they are `strided`, arrays are neither in an order nor read-only."""
+    kinds = tuple(map(numba.typeof, arguments))
+    if not strided:
+        return kinds
+    return tuple(k.copy(layout="A", readonly=False) if isinstance(k, types.Array) else k for k in kinds)
 
 
 def plain(function: Callable):
@@ -44,18 +43,18 @@ def plain(function: Callable):
     return numba.njit(**OPTIONS)(function)
 
 
-def compiled(function: Callable, arguments: Sequence) -> CompileResult:
+def compiled(function: Callable, arguments: Sequence, strided: bool = False) -> CompileResult:
     """What numba makes of `function` for `arguments`."""
-    dispatcher, kinds = numba.njit(**OPTIONS | BARE)(function), types_of(arguments)
+    dispatcher, kinds = numba.njit(**OPTIONS | BARE)(function), types_of(arguments, strided)
     dispatcher.compile(kinds)
     return dispatcher.overloads[kinds]
 
 
-def machine_code_of(function: Callable, arguments: Sequence) -> bytes:
+def machine_code_of(function: Callable, arguments: Sequence, strided: bool = False) -> bytes:
     """The file of the kernel `function` for `arguments`. Raises Unexpected, and what numba raises."""
     _expect(machine_code.arrays_as_expected(), "numpy's arrays")
-    cells = [_cell(a, kind) for a, kind in zip(arguments, types_of(arguments), strict=True)]
-    result = compiled(function, arguments)
+    cells = [_cell(a, kind) for a, kind in zip(arguments, types_of(arguments, strided), strict=True)]
+    result = compiled(function, arguments, strided)
     try:
         made_for = result.target_context.codegen().magic_tuple()
         _expect(not is_chosen() or made_for == target(), f"another program's choice of {made_for[1]}")

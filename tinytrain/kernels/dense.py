@@ -1,34 +1,16 @@
-"""Matrix products and their surroundings: unfolding an image, bias, ReLU6 and its mask, columns.
+"""What surrounds matrix products: unfolding an image, bias, ReLU6 and its mask, columns.
 
-Matrices are (rows, channels); a row is one position of one image. Products use the BLAS of numpy and
-write into the caller's memory; portable kernels do not use BLAS.
+Matrices are (rows, channels); a row is one position of one image.
 """
 
 import numpy as np
 
 from tinytrain.kernels.activation import pack
-from tinytrain.kernels.dispatch.direct import blas_matmul
 from tinytrain.kernels.fused import fused
-from tinytrain.kernels.jit import PORTABLE, kernel
+from tinytrain.kernels.jit import kernel
 
 ZERO, ONE, SIX = np.float32(0), np.float32(1), np.float32(6)
 BELOW_SIX = np.nextafter(SIX, ZERO)
-
-
-@kernel
-def ordered_matmul(y, x, w):
-    """y (m, n) = x (m, k) @ w (k, n), summed in the order of k; BLAS chooses an order by processor."""
-    for i in range(y.shape[0]):
-        row = y[i]
-        for j in range(row.shape[0]):
-            row[j] = ZERO
-        for k in range(w.shape[0]):
-            factor, line = x[i, k], w[k]
-            for j in range(row.shape[0]):
-                row[j] += factor * line[j]
-
-
-matmul = ordered_matmul if PORTABLE else blas_matmul
 
 
 @kernel
@@ -118,15 +100,6 @@ def apply_mask(g, bits):
         bit = np.uint8(1 << k)
         for i in range(part.shape[0]):
             part[i] = part[i] if bits[i] & bit else ZERO
-
-
-@kernel
-def transpose(y, x):
-    """y (m, n) = x (n, m) transposed."""
-    for i in range(y.shape[0]):
-        row = y[i]
-        for j in range(row.shape[0]):
-            row[j] = x[j, i]
 
 
 @kernel

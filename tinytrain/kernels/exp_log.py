@@ -1,6 +1,6 @@
-"""Exponential, logarithm and error function of float32: those of the C library, in portable kernels our own.
+"""Exponential, logarithm and error function of float32.
 
-C libraries differ in last bits. Our own ones take additions, products and quotients alone, in one order, so
+Those of C libraries differ in last bits. These take additions, products and quotients alone, in one order, so
 that every processor gives the same bits; `kernels_math.c` of the emitted C has the same lines.
 """
 
@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from tinytrain.kernels.jit import PORTABLE, ordered
+from tinytrain.kernels.jit import ordered
 
 ZERO, HALF, ONE, TWO = np.float32(0), np.float32(0.5), np.float32(1), np.float32(2)
 INFINITY, LARGEST = np.float32(np.inf), np.float32(np.finfo(np.float32).max)
@@ -76,7 +76,7 @@ def own_log(x):
     return whole * LN2_HIGH + (whole * LN2_LOW + y)
 
 
-exp, log = (ordered(own_exp), ordered(own_log)) if PORTABLE else (math.exp, math.log)
+exp, log = ordered(own_exp), ordered(own_log)
 
 
 def own_erf(x):
@@ -89,4 +89,4 @@ def own_erf(x):
     return -y if x < ZERO else y
 
 
-erf = ordered(own_erf) if PORTABLE else math.erf
+erf = ordered(own_erf)

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Sequence
 
 from tinytrain.base.errors import CancelledError, one_line
-from tinytrain.kernels.compile_cache.facts import portable
 
 TOLD: set[str] = set()  # codes of the warnings that this process has given
 
@@ -15,11 +14,6 @@ def warn_once(message: str) -> None:
     if code not in TOLD:
         TOLD.add(code)
         logging.getLogger("tinytrain").warning("tinytrain: %s", one_line(message))
-
-
-def not_portable() -> str:
-    """The addition to a warning about plain numpy if portable kernels were requested."""
-    return " and with other last bits on other processors" if portable() else ""
 
 
 def guarded(name: str, compiled, reference, replaced: set[str]):
@@ -36,7 +30,7 @@ def guarded(name: str, compiled, reference, replaced: set[str]):
                 reason = one_line(f"{type(error).__name__}: {error}", 160)
                 warn_once(
                     f"kernel-not-compiled: {name} cannot be compiled ({reason}); it runs in plain numpy,"
-                    f" slower{not_portable()}; run tinytrain doctor"
+                    " slower and with other last bits; run tinytrain doctor"
                 )
         return reference
 

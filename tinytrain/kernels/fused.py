@@ -2,9 +2,7 @@
 
 Two ways to compute a value give the same bits only if they round in the same places. LLVM's flag `contract`
 and its `fmuladd` leave that open: they permit one instruction, and the surrounding code decides. `fused` is
-always one instruction (`llvm.fma`). On a processor without it, such as Nehalem, and in portable kernels it
-is always two. Long sums whose order is free (`reassoc`) do not use it, because LLVM does not vectorise sums
-of fused products.
+always one instruction (`llvm.fma`). On a processor without it, such as Nehalem, it is always two.
 """
 
 from functools import cache
@@ -14,7 +12,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from tinytrain.kernels.jit import PORTABLE
 
 # Without the instruction LLVM calls `fmaf` of the C library, which is about fifty times slower.
 PROBE = """
@@ -38,7 +35,7 @@ def has_instruction(triple: str, processor: str, features: str) -> bool:
 
 def emit_fused(context, builder, a, b, c):
     """The LLVM value a * b + c; a, b and c are float32 or vectors of it."""
-    if PORTABLE or not has_instruction(*context.codegen().magic_tuple()):
+    if not has_instruction(*context.codegen().magic_tuple()):
         return builder.fadd(builder.fmul(a, b), c)
     vector = f"v{a.type.count}" if isinstance(a.type, ir.VectorType) else ""
     kind = ir.FunctionType(a.type, [a.type] * 3)

@@ -5,11 +5,8 @@ Nothing is compiled at import.
 
 import numba
 
-from tinytrain.kernels.compile_cache.facts import portable
 from tinytrain.kernels.compiler import OPTIONS
 from tinytrain.kernels.kernel import Kernel, kernel_of
-
-PORTABLE = portable()
 
 
 def kernel(function) -> Kernel:
@@ -24,8 +21,7 @@ def kernel(function) -> Kernel:
 def inlined(function):
     """Compile `function` into every kernel that calls it.
 
-    Otherwise LLVM optimises it twice, alone and inside the kernel, and which version runs is left open; on
-    arm64 the two added in different orders.
+    Otherwise LLVM optimises it twice, alone and inside the kernel, and which version runs is left open.
     """
     return numba.njit(forceinline=True, **OPTIONS)(function)
 
@@ -39,8 +35,5 @@ def copied(function):
 
 
 def ordered(function):
-    """Compile `function` to be called by kernels; for functions that make kernels slower if inlined.
-
-    It has no fast-math flags, so every optimised version computes in the order of the source.
-    """
-    return numba.njit(**OPTIONS | {"fastmath": set()})(function)
+    """Compile `function` to be called by kernels; for functions that make kernels slower if inlined."""
+    return numba.njit(**OPTIONS)(function)

@@ -1,7 +1,7 @@
 """A kernel by its name: machine code on disk is loaded without numba, which compiles what is not there.
 
-Every kernel has one kind of arguments, but for those of `SEVERAL`: a portable product has one for each layout
-of its matrices, others one for each dtype. More would stay in memory, because code is never freed.
+Every kernel has one kind of arguments, but for those of `SEVERAL`, which have one for each dtype. More would
+stay in memory, because code is never freed.
 """
 
 import functools
@@ -23,9 +23,8 @@ CACHE = open_cache(cache_folder("jit"), packaged())  # before anything is read f
 if CACHE.warning and CACHE.folder:
     warn_once(CACHE.warning)
 # Kinds of arguments that `tinytrain.pipeline.warmup` has for a kernel, if they are several.
-SEVERAL = {
-    "ordered_matmul": 8, "unfold": 2, "add_products": 2, "add_rounded": 2, "embed": 2, "embed_grad": 2,
-}  # fmt: skip
+SEVERAL = dict.fromkeys(("unfold", "add_products", "add_rounded", "embed", "embed_grad"), 2)
+STRIDED = ("product",)  # kernels that take arrays of any strides
 NOT_KEPT = (
     "jit-cache: compiled kernels could not be kept ({}) and are compiled again in the next run; free some"
     " space or set TINYTRAIN_CACHE to another folder"
@@ -39,6 +38,7 @@ class Kernel:
         self.name, self.function = name, function
         self._cache = cache
         self._known: dict[Kinds, Callable] = {}
+        self.strided = name.rpartition(".")[2] in STRIDED
         self._plain = None
 
     def __call__(self, *arguments) -> int | None:
@@ -54,7 +54,7 @@ class Kernel:
 
         Raises what `check_executable`, numba and LLVM raise.
         """
-        kinds = kinds_of(arguments)
+        kinds = kinds_of(arguments, self.strided)
         found = self._known.get(kinds)
         if found is None:
             with machine_code.LOCK:
@@ -70,7 +70,7 @@ class Kernel:
         if self._cache is None:
             return None
         try:
-            return self._loaded(self._cache.read(file_name(self.name, described(arguments))), arguments)
+            return self._loaded(self._cache.read(self.file(arguments)), arguments)
         except FileNotFoundError:
             pass
         except Exception as error:  # LLVM raises anything
@@ -85,23 +85,33 @@ class Kernel:
         return Code(self.name.rpartition(".")[2], entry, function, arguments, facts["returns"])
 
     def _compiled(self, arguments: Sequence) -> Callable:
-        WATCH.begin(self.name, kinds_of(arguments))
+        WATCH.begin(self.name, kinds_of(arguments, self.strided))
         try:
             from tinytrain.kernels import compiler
 
             try:
-                content = compiler.machine_code_of(self.source(), arguments)
+                content = self.machine_code(arguments)
                 found = self._loaded(content, arguments)
             except Exception as error:
                 self._plain = self._plain or compiler.plain(self.source())
-                found = self._plain.compile(compiler.types_of(arguments))
+                found = self._plain.compile(compiler.types_of(arguments, self.strided))
                 warn_once(NOT_KEPT.format(error))
                 return found
         finally:
             WATCH.end()
         if self._cache and self._cache.kept:
-            keep(self._cache, file_name(self.name, described(arguments)), content)
+            keep(self._cache, self.file(arguments), content)
         return found
+
+    def file(self, arguments: Sequence) -> str:
+        """The name of the file of code for arguments of these kinds."""
+        return file_name(self.name, described(arguments, self.strided))
+
+    def machine_code(self, arguments: Sequence) -> bytes:
+        """What that file holds. Raises what numba and LLVM raise."""
+        from tinytrain.kernels import compiler
+
+        return compiler.machine_code_of(self.source(), arguments, self.strided)
 
     def source(self) -> Callable:
         """The function in Python."""

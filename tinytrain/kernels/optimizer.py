@@ -33,7 +33,7 @@ def sgd(w, g, starts, rates):
     """w (m,) -= rate * g."""
     for s in range(rates.shape[0]):
         for i in range(starts[s], starts[s + 1]):
-            w[i] = fused(-rates[s], g[i], w[i])
+            w[i] -= rates[s] * g[i]
 
 
 @inlined
@@ -48,7 +48,7 @@ def momentum_slices(y, g, m, work, starts, rates, beta, taken):
             for i in range(last - first):
                 work[i] = fused(beta, work[i], g[first + i])
                 if taken:
-                    y[first + i] = fused(-rates[s], work[i], y[first + i])
+                    y[first + i] -= rates[s] * work[i]
                 else:
                     y[first + i] = rates[s] * work[i]
             _to_bfloat16(bits, m[first:last])

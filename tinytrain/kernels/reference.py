@@ -6,6 +6,7 @@ in any floating-point type, so that tests can take finite differences in float64
 
 import numpy as np
 
+from tinytrain.kernels.dispatch.direct import ADDS, BIAS, CLAMP, SKIP
 from tinytrain.kernels.reference_layers import *  # noqa: F403 - they are kernels, too
 from tinytrain.kernels.reference_layers import pack, window
 from tinytrain.kernels.reference_triangles import *  # noqa: F403
@@ -42,6 +43,18 @@ def depthwise_grad_weight(gw, x, g, size, stride):
 
 def matmul(y, x, w):
     np.matmul(x, w, out=y)
+
+
+def add_matmul(y, x, w):
+    y += x @ w
+
+
+def product(y, x, w, b, skip, how):
+    (add_matmul if how & ADDS else matmul)(y, x, w)
+    if how & BIAS:
+        y += b + skip if how & SKIP else b
+    if how & CLAMP:
+        np.clip(y, 0, 6, out=y)
 
 
 def unfold(y, image, rows, size, stride, top, side, first, rotated, mean, scale):

@@ -1,14 +1,11 @@
 """Each row of a matrix, multiplied or divided by a number or multiplied by a vector.
 
-Numpy broadcasts a column through a buffer of up to 32 kB, which memory plans do not count. Products by BLAS
-have other last bits on other processors.
+Numpy broadcasts a column through a buffer of up to 32 kB, which memory plans do not count.
 """
 
 import numpy as np
 
-from tinytrain.kernels.compile_cache.facts import portable
-
-PORTABLE = portable()
+AT_ONCE = 8  # rows whose products are in memory beside the result
 
 
 def divide_rows(x: np.ndarray, divisors: np.ndarray, out: np.ndarray) -> None:
@@ -24,10 +21,14 @@ def multiply_rows(x: np.ndarray, factors: np.ndarray, out: np.ndarray) -> None:
 
 
 def dots(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Products (n,) of each row of x (n, d) with y (d,). Portable: in float64, as numpy adds."""
-    if not PORTABLE:
-        return x @ y
-    return np.array([np.multiply(row, y, dtype=float).sum() for row in x]).astype(x.dtype)
+    """Products (n,) of each row of x (n, d) with y (d,): in float64, as numpy adds.
+
+    Not by BLAS, which adds in an order that depends on the processor.
+    """
+    result = np.empty(len(x), x.dtype)
+    for k in range(0, len(x), AT_ONCE):
+        result[k : k + AT_ONCE] = np.multiply(x[k : k + AT_ONCE], y, dtype=float).sum(axis=1)
+    return result
 
 
 def dot(x: np.ndarray, y: np.ndarray):

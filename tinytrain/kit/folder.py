@@ -130,7 +130,7 @@ def _pip(*words: str) -> None:
 def _run(command: Sequence[str], who: str, folder: Path | None = None) -> None:
     """Raises InputError ``download-failed`` with what it said."""
     # Kernels that the device gets do not depend on settings of this machine.
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "TINYTRAIN_PORTABLE"))}
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=clean, cwd=folder)
         said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]

@@ -16,10 +16,10 @@ from tinytrain.base.console import Parser, guarded
 from tinytrain.kernels.compile_cache.cache import PACKAGED, Cache, packaged_for
 from tinytrain.kernels.dispatch.code import described
 from tinytrain.kernels.dispatch.target import PROCESSORS, Target, compile_for
-from tinytrain.kernels.kernel import Kernel, file_name, kernel_of
+from tinytrain.kernels.kernel import Kernel, file_name
 from tinytrain.pipeline.warmup import warm_up
 
-Calls = dict[tuple[str, str], Sequence]  # arguments by kernel and kinds of arguments
+Calls = dict[tuple[Kernel, str], Sequence]  # arguments by kernel and kinds of arguments
 
 
 def calls_of_all_kernels() -> Calls:
@@ -28,7 +28,7 @@ def calls_of_all_kernels() -> Calls:
     references, before = kernels.load("numpy"), Kernel.code
 
     def code(kernel: Kernel, arguments: Sequence) -> Callable:
-        found.setdefault((kernel.name, described(arguments)), arguments)
+        found.setdefault((kernel, described(arguments, kernel.strided)), arguments)
         return getattr(references, kernel.name.rpartition(".")[2])
 
     Kernel.code = code
@@ -45,7 +45,6 @@ def compile_kernels(calls: Calls, processor: Target, base: Path) -> Path:
     Afterwards this process can run none. Raises StorageError, and what numba and LLVM raise.
     """
     compile_for(processor)
-    from tinytrain.kernels import compiler
     from tinytrain.kernels.dispatch.call_tools import tools
     from tinytrain.kit.cross import Codegen, cross_compile
 
@@ -54,8 +53,8 @@ def compile_kernels(calls: Calls, processor: Target, base: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     cache = Cache(folder, kept=True, warning=None, verified={})
     cache.write(file_name("tools", ""), tools())
-    for (name, kinds), arguments in calls.items():
-        cache.write(file_name(name, kinds), compiler.machine_code_of(kernel_of(name).source(), arguments))
+    for (kernel, _), arguments in calls.items():
+        cache.write(kernel.file(arguments), kernel.machine_code(arguments))
     return folder
 
 

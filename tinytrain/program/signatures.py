@@ -114,6 +114,7 @@ KERNELS: dict[str, Signature] = {
     "add_rounded": _of(sums=updates("k d", SUMS), x=reads("n d"), labels=reads("n", INDICES)),
     # It starts an image at zero with the first of its rows, and goes on with the others.
     "add_patches": _of(gx=writes("n h w c"), g=reads("r q p")),
+    "add_matmul": _of(y=updates("m n"), x=reads("m k"), w=reads("k n"), macs=_times(0, 1, 1)),
     "apply_mask": _of(g=updates("n"), bits=reads("*", CODES)),
     "augment": _of(y=writes("h w c", IMAGE), x=reads("h w c", IMAGE)),
     "augment_rows": _of(y=writes("r w c", IMAGE), x=reads("h w c", IMAGE), total=reads("*", "int64")),
@@ -262,7 +263,6 @@ KERNELS: dict[str, Signature] = {
     "take_columns": _of(y=writes("m *"), x=reads("m *")),
     "take_step": _of(w=updates("n"), steps=reads("n")),
     "sgd": _of(w=updates("n"), g=reads("n"), **_RATES),
-    "transpose": _of(y=writes("n m"), x=reads("m n")),
     "unfold": _of(y=writes("r q p"), image=reads("h w c", None)),
     "unfold_codes": _of(y=writes("r q p", "int16"), image=reads("h w c", IMAGE)),
     "unfold_plane": _of(y=writes("r q p"), x=reads("n h w c")),

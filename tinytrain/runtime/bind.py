@@ -1,17 +1,20 @@
 """Programs bound to memory: every symbolic argument of a call becomes an array before anything runs."""
 
-from collections.abc import Container
+from collections.abc import Container, Iterator, Sequence
 
 import numpy as np
 
 from tinytrain.base.arena import Arena
-from tinytrain.kernels.dispatch.direct import direct
+from tinytrain.kernels.dispatch.direct import BIAS, CLAMP, NOTHING, SKIP, direct
 from tinytrain.kernels.dispatch.native_calls import join_native
 from tinytrain.program.backends.working_copy import WorkingCopy
-from tinytrain.program.calls import Bias, Buffer, Columns, LayerArray, Role, Segment, Table, View, Weight
+from tinytrain.program.calls import Bias, Buffer, Call, Columns, LayerArray, Role, Segment, Table, View, Weight
 from tinytrain.program.program import Program
 from tinytrain.program.segments import turns
 from tinytrain.runtime.thread_pool import Hand
+
+# Kernels that may follow a product in a layer, and what the kernel `product` does for them.
+AFTER = {"add_bias": BIAS, "add_bias_relu6": BIAS + CLAMP, "add_bias_residual": BIAS + SKIP}
 
 
 class Binder:
@@ -68,7 +71,7 @@ class Binder:
         return self.bound[key]
 
     def calls(self, segment: Segment, workspace: Buffer, externals: dict[Buffer, np.ndarray], own=None):
-        """As `segment`, with a bound call for every call."""
+        """As `segment`, before native calls are joined."""
         base = self.program.offset(workspace.name)
         flat = {b: array.reshape(-1) for b, array in externals.items()}
         for buffer, offset in segment.offsets.items():
@@ -86,9 +89,9 @@ class Binder:
             return arrays[key]
 
         calls = []
-        for call in segment.calls:
-            kernel = (own or {}).get(call.kernel) or getattr(self.kernels, call.kernel)
-            calls.append(direct(kernel, tuple(map(argument, call.args))))
+        for name, given in joined(segment.calls):
+            kernel = (own or {}).get(name) or getattr(self.kernels, name)
+            calls.append(direct(kernel, tuple(map(argument, given))))
         return calls, tuple(map(argument, segment.outputs))
 
     def _argument(self, arg, flat):
@@ -113,6 +116,19 @@ class Binder:
         if isinstance(arg, Table):
             return self.tables.setdefault(arg.role, np.zeros(arg.shape, arg.dtype))
         return arg
+
+
+def joined(calls: Sequence[Call]) -> Iterator[tuple[str, tuple]]:
+    """Names and arguments of kernels, where a product and what comes after it in a layer are one."""
+    k = 0
+    while k < len(calls):
+        name, given = calls[k].kernel, calls[k].args
+        k += 1
+        if name == "matmul" and k < len(calls) and calls[k].kernel in AFTER and calls[k].args[0] == given[0]:
+            after = calls[k].args[1:]
+            name, given = "product", (*given, *after, *NOTHING[len(after) :], AFTER[calls[k].kernel])
+            k += 1
+        yield name, given
 
 
 def run(calls) -> None:

@@ -34,7 +34,7 @@ class HostCalls:
     def add_lengths(self, work, lengths, embeddings, labels) -> None:
         """Add the length of one embedding to those of its class, in float64.
 
-        Not by BLAS: portable kernels give the same bits on every processor.
+        Not by BLAS, which adds in an order that depends on the processor.
         """
         lengths[labels[0]] += np.sqrt(np.square(embeddings, dtype=float).sum())
 

@@ -62,7 +62,7 @@ static void measure(const tt_head *head)
         for (uint32_t i = 0; i < TT_FITTED; i++)
             for (uint32_t j = 0; j <= i; j++)
                 MATRIX[i * TT_FITTED + j] =
-                    ROWS[i * TT_EMBEDDING + d] * ROWS[j * TT_EMBEDDING + d] + MATRIX[i * TT_FITTED + j];
+                    tt_fused(ROWS[i * TT_EMBEDDING + d], ROWS[j * TT_EMBEDDING + d], MATRIX[i * TT_FITTED + j]);
     for (uint32_t i = 0; i < TT_FITTED; i++)
         MATRIX[i * TT_FITTED + i] += (float)added;
     tt_cholesky(MATRIX, TT_FITTED);

@@ -1,7 +1,7 @@
 /* Arithmetic of the library: outputs first, then inputs, then sizes. Layers are in a header for each precision.
  *
  * All arrays are rows of numbers without gaps. Every sum is added in the order that the loops show, which is
- * that of the Python kernels with TINYTRAIN_PORTABLE=1: the same bits come out. No kernel keeps state or takes
+ * that of the Python kernels: the same bits come out. No kernel keeps state or takes
  * memory. */
 #ifndef TT_KERNELS_H
 #define TT_KERNELS_H
@@ -21,8 +21,8 @@
 #error "compile with -mcpu=...+nomve.fp: this vector unit takes subnormal numbers as 0"
 #endif
 
-/* A fused product and sum would round once instead of twice. The option -ffp-contract=off forbids it, and these lines
- * do where a build system gives a library no options of its own. */
+/* Products and sums are fused where tt_fused says so, and nowhere else. The option -ffp-contract=off forbids it, and
+ * these lines do where a build system gives a library no options of its own. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #ifdef __FMA__ /* -ffp-contract=fast passes over that line; nothing is fused without the instructions, up to end.h */
@@ -66,6 +66,17 @@ static inline uint32_t tt_bits_of(float x)
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
+
+/* a * b + c, rounded once: by an instruction where the processor has one for it. */
+#if (defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__riscv_f)) && !(defined(__clang__) && defined(__FMA__))
+#define TT_FUSES
+static inline float tt_fused(float a, float b, float c)
+{
+    return __builtin_fmaf(a, b, c);
+}
+#else
+float tt_fused(float a, float b, float c);
+#endif
 
 /* The whole part of x, limited to 0 to 255. */
 static inline uint8_t tt_byte_of(float x)

@@ -65,12 +65,12 @@ static void add_terms(float *y, const float *factors, float lines[][TT_BLOCK], u
     if (terms == AT_ONCE) {
         float a = factors[0], b = factors[1], c = factors[2], d = factors[3];
         for (uint32_t j = 0; j < n; j++)
-            y[j] = (((y[j] + a * lines[0][j]) + b * lines[1][j]) + c * lines[2][j]) + d * lines[3][j];
+            y[j] = tt_fused(d, lines[3][j], tt_fused(c, lines[2][j], tt_fused(b, lines[1][j], tt_fused(a, lines[0][j], y[j]))));
         return;
     }
     for (uint32_t k = 0; k < terms; k++)
         for (uint32_t j = 0; j < n; j++)
-            y[j] += factors[k] * lines[k][j];
+            y[j] = tt_fused(factors[k], lines[k][j], y[j]);
 }
 
 /* y (rows, cout) = x (rows, fan_in) times the weights, summed in the order of fan_in. */
@@ -116,18 +116,13 @@ void tt_multiply_back(float *gx, const float *g, tt_layer layer, uint32_t rows)
     }
 }
 
-/* y (columns, n) = x^T g, from `columns` neighbouring columns of x (rows, x_step) and from g (rows, n). */
-void tt_multiply_transposed(float *y, const float *x, const float *g, uint32_t rows, uint32_t columns,
-                            uint32_t x_step, uint32_t n)
+/* y (columns, n) += x^T g, of x (rows, columns) and g (rows, n). */
+void tt_add_transposed(float *y, const float *x, const float *g, uint32_t rows, uint32_t columns, uint32_t n)
 {
-    tt_clear(y, columns * n);
-    for (uint32_t p = 0; p < rows; p++)
-        for (uint32_t i = 0; i < columns; i++) {
-            float factor = x[p * x_step + i], *out = y + i * n;
-            const float *line = g + p * n;
+    for (uint32_t p = 0; p < rows; p++, x += columns, g += n)
+        for (uint32_t i = 0; i < columns; i++)
             for (uint32_t j = 0; j < n; j++)
-                out[j] += factor * line[j];
-        }
+                y[i * n + j] = tt_fused(x[i], g[j], y[i * n + j]);
 }
 
 /* y (rows, cout) += bias. */
@@ -207,7 +202,7 @@ void tt_add_fisher(float *total, float *dots, const float *a, const float *g, ui
     tt_clear(dots, n);
     for (uint32_t i = 0; i < rows; i++, a += n, g += n)
         for (uint32_t c = 0; c < n; c++)
-            dots[c] = a[c] * g[c] + dots[c];
+            dots[c] = tt_fused(a[c], g[c], dots[c]);
     for (uint32_t c = 0; c < n; c++)
-        total[c] = 0.5f * dots[c] * dots[c] + total[c];
+        total[c] = tt_fused(0.5f * dots[c], dots[c], total[c]);
 }

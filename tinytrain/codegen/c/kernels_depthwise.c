@@ -35,7 +35,7 @@ void tt_depthwise(float *y, const float *x, tt_layer layer, tt_shape s, int top,
                         const float *in = x + (uint32_t)((r + dy) * width + q + dx) * channels + first;
                         const float *tap = taps + (uint32_t)(dy * kernel + dx) * CHANNELS;
                         for (uint32_t c = 0; c < n; c++)
-                            sums[c] = in[c] * tap[c] + sums[c];
+                            sums[c] = tt_fused(in[c], tap[c], sums[c]);
                     }
                 for (uint32_t c = 0; c < n; c++) {
                     float value = sums[c] + bias[first + c];

@@ -21,7 +21,7 @@ void tt_depthwise_grad_some(float *gx, const float *g, const float *taps, uint32
                     const float *in = g + (uint32_t)(i * s.out_width + j) * s.channels;
                     const float *w = taps + (uint32_t)tap * step;
                     for (uint32_t c = 0; c < n; c++)
-                        gx[c] = in[c] * w[c] + gx[c];
+                        gx[c] = tt_fused(in[c], w[c], gx[c]);
                 }
         }
 }

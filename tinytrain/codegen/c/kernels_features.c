@@ -40,7 +40,7 @@ void tt_quantize(uint8_t *codes, float *span, const float *x, uint32_t n)
     span[1] = step;
     scale = step > 0.0f ? 1.0f / step : 0.0f;
     for (uint32_t i = 0; i < n; i++) {
-        float code = (x[i] - low) * scale + 0.5f;
+        float code = tt_fused(x[i] - low, scale, 0.5f);
         codes[i] = code >= 0.0f && code < 256.0f ? (uint8_t)code : 0u; /* NaN and infinity have no code */
     }
 }
@@ -48,5 +48,5 @@ void tt_quantize(uint8_t *codes, float *span, const float *x, uint32_t n)
 void tt_dequantize(float *x, const uint8_t *codes, const float *span, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        x[i] = span[1] * (float)codes[i] + span[0];
+        x[i] = tt_fused(span[1], (float)codes[i], span[0]);
 }

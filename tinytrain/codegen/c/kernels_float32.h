@@ -42,8 +42,7 @@ float tt_weight(tt_layer layer, uint32_t row, uint32_t column);
 void tt_weight_row(float *out, tt_layer layer, uint32_t row, uint32_t first, uint32_t n);
 void tt_multiply(float *y, const float *x, tt_layer layer, uint32_t rows);
 void tt_multiply_back(float *gx, const float *g, tt_layer layer, uint32_t rows);
-void tt_multiply_transposed(float *y, const float *x, const float *g, uint32_t rows, uint32_t columns,
-                            uint32_t x_step, uint32_t n);
+void tt_add_transposed(float *y, const float *x, const float *g, uint32_t rows, uint32_t columns, uint32_t n);
 void tt_add_bias(float *y, tt_layer layer, uint32_t rows);
 void tt_add_bias_relu6(float *y, tt_layer layer, uint32_t rows);
 void tt_add_bias_residual(float *y, tt_layer layer, const float *skip, uint32_t rows);

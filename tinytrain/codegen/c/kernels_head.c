@@ -68,12 +68,12 @@ void tt_prototype_loss(float *loss, float *residual, float *cosine, const float 
             top = logit > top ? logit : top;
         }
         for (uint32_t k = 0; k < ways; k++) {
-            residual[k] = tt_exp(temperature * cosine[k] + -top);
+            residual[k] = tt_exp(tt_fused(temperature, cosine[k], -top));
             total += residual[k];
         }
         for (uint32_t k = 0; k < ways; k++)
             residual[k] /= total;
-        loss[i] = -temperature * cosine[labels[i]] + (tt_log(total) + top);
+        loss[i] = tt_fused(-temperature, cosine[labels[i]], tt_log(total) + top);
         residual[labels[i]] -= 1.0f;
     }
 }
@@ -94,7 +94,7 @@ void tt_prototype_loss_grad(float *gf, const float *residual, const float *cosin
         for (uint32_t i = 0; i < rows; i++) {
             float r = residual[i * ways + k] * inverse;
             for (uint32_t d = 0; d < n; d++)
-                gf[i * n + d] = r * p[k * n + d] + gf[i * n + d];
+                gf[i * n + d] = tt_fused(r, p[k * n + d], gf[i * n + d]);
         }
     }
     for (uint32_t i = 0; i < rows; i++) {

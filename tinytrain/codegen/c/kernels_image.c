@@ -11,11 +11,11 @@ typedef struct {
 static void recolour(uint8_t *out, int channels, float a, float b, float c, const colours *how)
 {
     float grey = (a + b + c) * (1.0f / 3.0f);
-    float centre = ((grey + how->shift - how->mean) * how->contrast + how->mean) + 0.5f;
+    float centre = tt_fused(grey + how->shift - how->mean, how->contrast, how->mean) + 0.5f;
 
-    out[0] = tt_byte_of((a - grey) * how->spread + centre);
-    out[channels / 2] = tt_byte_of((b - grey) * how->spread + centre);
-    out[channels - 1] = tt_byte_of((c - grey) * how->spread + centre);
+    out[0] = tt_byte_of(tt_fused(a - grey, how->spread, centre));
+    out[channels / 2] = tt_byte_of(tt_fused(b - grey, how->spread, centre));
+    out[channels - 1] = tt_byte_of(tt_fused(c - grey, how->spread, centre));
 }
 
 static void mirror(uint8_t *pixels, int channels, int n)
@@ -32,9 +32,9 @@ static void mirror(uint8_t *pixels, int channels, int n)
 static float bilinear(const uint8_t *p, const uint8_t *o, int step, float far, float low)
 {
     float corner = far * low;
-    float near = (1.0f - far - low + corner) * (float)p[0] + (far - corner) * (float)p[step];
+    float near = tt_fused(1.0f - far - low + corner, (float)p[0], (far - corner) * (float)p[step]);
 
-    return corner * (float)o[step] + ((low - corner) * (float)o[0] + near);
+    return tt_fused(corner, (float)o[step], tt_fused(low - corner, (float)o[0], near));
 }
 
 static void moved(uint8_t *y, tt_row_of row, const tt_augmentation *how, const colours *colour, tt_part_of part)
@@ -68,12 +68,12 @@ typedef struct {
 static line line_of(const tt_augmentation *how, tt_part_of part, int i)
 {
     float side = how->flip ? -1.0f : 1.0f, bottom = (float)(part.height - 1), end = (float)(part.width - 1);
-    float v = -0.5f * bottom + (float)(i - how->down);
-    float h = -side * (0.5f * end + (float)how->right);
+    float v = tt_fused(-0.5f, bottom, (float)(i - how->down));
+    float h = -side * tt_fused(0.5f, end, (float)how->right);
     line found;
 
-    found.r_start = 0.5f * bottom + (how->cosine * v + -how->sine * h);
-    found.q_start = 0.5f * end + (how->sine * v + how->cosine * h);
+    found.r_start = tt_fused(0.5f, bottom, tt_fused(how->cosine, v, -how->sine * h));
+    found.q_start = tt_fused(0.5f, end, tt_fused(how->sine, v, how->cosine * h));
     found.r_slope = -side * how->sine;
     found.q_slope = side * how->cosine;
     return found;
@@ -86,7 +86,7 @@ static int first_beyond(line l, float limit, int width)
 
     while (low < high) {
         int j = (low + high) / 2;
-        if ((l.r_slope * (float)j + l.r_start >= limit) == (l.r_slope >= 0.0f))
+        if ((tt_fused(l.r_slope, (float)j, l.r_start) >= limit) == (l.r_slope >= 0.0f))
             high = j;
         else
             low = j + 1;
@@ -104,7 +104,7 @@ static void turned(uint8_t *y, tt_row_of row, const tt_augmentation *how, const 
     memset(y, FILL, (size_t)(part.rows * width * channels));
     for (int i = part.first; i < part.first + part.rows; i++) {
         line l = line_of(how, part, i);
-        float far = l.r_slope * end + l.r_start;
+        float far = tt_fused(l.r_slope, end, l.r_start);
         float least = far < l.r_start ? far : l.r_start, most = far < l.r_start ? l.r_start : far;
         int top = least < 0.0f ? 0 : least < bottom ? (int)least : part.height - 1;
         int under = most < 0.0f ? -1 : most < bottom ? (int)most : part.height - 2;
@@ -118,7 +118,7 @@ static void turned(uint8_t *y, tt_row_of row, const tt_augmentation *how, const 
             int first = first_beyond(l, (float)(rises ? top : top + 1), width);
             int last = first_beyond(l, (float)(rises ? top + 1 : top), width);
             for (int j = first; j < last; j++) {
-                float r = l.r_slope * (float)j + l.r_start, q = l.q_slope * (float)j + l.q_start, low, far;
+                float r = tt_fused(l.r_slope, (float)j, l.r_start), q = tt_fused(l.q_slope, (float)j, l.q_start), low, far;
                 const uint8_t *p, *o;
                 int left;
                 if (!(q >= 0.0f && q < end))

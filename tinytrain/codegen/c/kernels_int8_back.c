@@ -62,10 +62,10 @@ static inline four weights(const int8_t *w, walk_of *walk, uint32_t j, uint32_t 
 
 static inline four plus(four sum, float factor, four w)
 {
-    sum.a += factor * w.a;
-    sum.b += factor * w.b;
-    sum.c += factor * w.c;
-    sum.d += factor * w.d;
+    sum.a = tt_fused(factor, w.a, sum.a);
+    sum.b = tt_fused(factor, w.b, sum.b);
+    sum.c = tt_fused(factor, w.c, sum.c);
+    sum.d = tt_fused(factor, w.d, sum.d);
     return sum;
 }
 
@@ -132,7 +132,7 @@ static void one(float *gx, const float *g, const product_of *p, uint32_t k)
         for (uint32_t r = 0; r < w.rows; r++)
             if ((uint32_t)w.inputs[r] == k)
                 code = w.over[r * w.over_step];
-        sum += g[j] * p->layer.kept->scales[p->from + j] * (float)code;
+        sum = tt_fused(g[j] * p->layer.kept->scales[p->from + j], (float)code, sum);
     }
     *gx = sum;
 }

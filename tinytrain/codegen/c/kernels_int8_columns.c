@@ -9,7 +9,7 @@ void tt_grad_weight_columns(float *gw, const int8_t *x, const float *g, float sc
         for (uint32_t k = 0; k < fan_in; k++) {
             float factor = scale * (float)(x[k] - zero), *row = gw + k * columns + first;
             for (uint32_t j = 0; j < n; j++)
-                row[j] += factor * g[j];
+                row[j] = tt_fused(factor, g[j], row[j]);
         }
 }
 
@@ -61,7 +61,7 @@ void tt_add_fisher_columns(float *total, float *dots, const int8_t *a, const flo
     tt_clear(dots, n);
     for (uint32_t i = 0; i < rows; i++, a += channels, g += n)
         for (uint32_t c = 0; c < n; c++)
-            dots[c] = scale * (float)(a[first + c] - zero) * g[c] + dots[c];
+            dots[c] = tt_fused(scale * (float)(a[first + c] - zero), g[c], dots[c]);
     for (uint32_t c = 0; c < n; c++)
-        total[c] = 0.5f * dots[c] * dots[c] + total[c];
+        total[c] = tt_fused(0.5f * dots[c], dots[c], total[c]);
 }

@@ -38,7 +38,7 @@ void tt_depthwise_grad_weight_codes(float *gw, const int8_t *x, const float *g, 
                     continue;
                 in += (r * s.width + q) * s.channels;
                 for (uint32_t c = 0; c < s.channels; c++)
-                    out[c] = scale * (float)(in[c] - zero) * g[c] + out[c];
+                    out[c] = tt_fused(scale * (float)(in[c] - zero), g[c], out[c]);
             }
 }
 
@@ -74,7 +74,7 @@ static void gather_taps(float *out, const float *g, uint32_t step, const float *
                 continue;
             in += (uint32_t)(i / s.stride * s.out_width + j / s.stride) * step;
             for (uint32_t c = 0; c < n; c++)
-                sums[c] = in[c] * tap[c] + sums[c];
+                sums[c] = tt_fused(in[c], tap[c], sums[c]);
         }
     }
     tt_copy(out, sums, n);

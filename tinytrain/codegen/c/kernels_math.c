@@ -32,6 +32,26 @@ int tt_rounds_as_written(void)
            && (one + large) - large == 0.0f && thirds == 4.6666665f && given[4] * one > 0.0f;
 }
 
+#ifndef TT_FUSES
+/* In double the product is exact. The sum may end in the middle of two floats only because it was rounded: then it is
+ * moved by one unit to the side of what was lost. */
+float tt_fused(float a, float b, float c)
+{
+    double product = (double)a * (double)b, wide = (double)c, sum = product + wide, part, lost;
+    uint64_t bits;
+
+    memcpy(&bits, &sum, sizeof bits);
+    if ((bits & 0x1FFFFFFFu) != 0x10000000u || (bits & 0x7FF0000000000000u) == 0x7FF0000000000000u)
+        return (float)sum;
+    part = sum - product;
+    lost = (product - (sum - part)) + (wide - part);
+    if (lost != 0.0)
+        bits = (lost > 0.0) == (sum > 0.0) ? bits + 1u : bits - 1u;
+    memcpy(&sum, &bits, sizeof sum);
+    return (float)sum;
+}
+#endif
+
 /* e to the power of x, within 2 units in the last place. NaN stays NaN. */
 float tt_exp(float x)
 {

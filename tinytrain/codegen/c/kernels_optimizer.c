@@ -28,7 +28,7 @@ void tt_momentum_step(float *g, uint16_t *m, const int32_t *starts, const float 
 {
     for (uint32_t s = 0; s < slices; s++)
         for (int32_t i = starts[s]; i < starts[s + 1]; i++) {
-            float moment = beta * from_bfloat16(m[i]) + g[i];
+            float moment = tt_fused(beta, from_bfloat16(m[i]), g[i]);
             g[i] = rates[s] * moment;
             m[i] = to_bfloat16(moment);
         }
@@ -56,8 +56,8 @@ void tt_adam_step(float *g, uint16_t *m, uint16_t *v, const int32_t *starts, con
     for (uint32_t s = 0; s < slices; s++)
         for (int32_t i = starts[s]; i < starts[s + 1]; i++) {
             float x = g[i];
-            float first = (1.0f - beta1) * x + beta1 * from_bfloat16(m[i]);
-            float second = (1.0f - beta2) * x * x + beta2 * from_bfloat16(v[i]);
+            float first = tt_fused(1.0f - beta1, x, beta1 * from_bfloat16(m[i]));
+            float second = tt_fused((1.0f - beta2) * x, x, beta2 * from_bfloat16(v[i]));
             g[i] = rates[s] * first * correct1 / (tt_sqrt(second * correct2) + 1e-8f);
             m[i] = to_bfloat16(first);
             v[i] = to_bfloat16(second);

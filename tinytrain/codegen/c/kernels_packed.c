@@ -42,7 +42,7 @@ void tt_add_outer_packed(float *a, const float *x, float scale, uint32_t rows, u
         for (uint32_t i = 0; i < n; line += ++i) {
             float factor = scale * x[i];
             for (uint32_t j = 0; j <= i; j++)
-                line[j] = factor * x[j] + line[j];
+                line[j] = tt_fused(factor, x[j], line[j]);
         }
     }
 }
@@ -84,7 +84,7 @@ void tt_cholesky_solve_packed(float *x, const float *factor, uint32_t rows, uint
             line -= i + 1;
             x[i] /= line[i];
             for (uint32_t k = 0; k < i; k++)
-                x[k] = -x[i] * line[k] + x[k];
+                x[k] = tt_fused(-x[i], line[k], x[k]);
         }
     }
 }

@@ -24,11 +24,6 @@ ENTRY = re.compile(rf"(?P<name>{'|'.join(LIBRARIES)})-(?P<version>[^-]+)(-py[\d.
 WITHOUT_EFFECT = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")
 
 
-def portable() -> bool:
-    """Whether kernels shall compute the same bits on every processor; so ``TINYTRAIN_PORTABLE=1`` says."""
-    return os.environ.get("TINYTRAIN_PORTABLE", "").lower() not in ("", "0", "no", "off", "false")
-
-
 def made_with() -> dict[str, str]:
     """What compiled code depends on beside the processor. Imports no numba.
 
@@ -39,7 +34,7 @@ def made_with() -> dict[str, str]:
         # Builds of one version lay objects out in several ways; the letters of `abiflags` tell them apart.
         "python": f"{platform.python_implementation()} {'.'.join(python[:2])}{sys.abiflags}",
         **{name: library_version(name) for name in LIBRARIES} | {"numpy": ".".join(numpy[:2])},
-        "sources": sources_digest() + (" portable" if portable() else ""),
+        "sources": sources_digest(),
     }
 
 

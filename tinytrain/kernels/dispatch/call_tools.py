@@ -10,12 +10,11 @@ from tinytrain.kernels.dispatch.call_stubs import (
     STATUS,
     STUB,
     WORD,
-    add_stub,
     begin,
     new_module,
     object_code,
 )
-from tinytrain.kernels.dispatch.machine_code import FREE, PRODUCT, RESHAPE, RUNNER
+from tinytrain.kernels.dispatch.machine_code import FREE, RESHAPE, RUNNER
 
 STEP_WORDS = 3
 WORDS = WORD.as_pointer()
@@ -27,10 +26,6 @@ def tools() -> bytes:
     """The object file."""
     module = new_module()
     _add_runner(module)
-    number, matrix = ir.FloatType(), [POINTER, WORD]
-    # cblas_sgemm, with all integers in 64 bits.
-    product = ir.FunctionType(ir.VoidType(), [*[WORD] * 6, number, *matrix, *matrix, number, *matrix])
-    add_stub(module, PRODUCT, product, [None] * len(product.args), 0)
     _add_reshape(module)
     # Numba frees arrays of its own so. A kernel has none: it would end the process here.
     builder = begin(module, ir.FunctionType(ir.VoidType(), [POINTER]), FREE)

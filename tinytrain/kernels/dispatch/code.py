@@ -20,11 +20,15 @@ CELLS = {
 Kinds = tuple[type | tuple[int, str, int, int], ...]
 
 
-def kinds_of(arguments: Sequence) -> Kinds:
-    """The type of each number; of each array type and order of its bytes, number of axes, and flags."""
+def kinds_of(arguments: Sequence, strided: bool = False) -> Kinds:
+    """The type of each number; of each array type and order of its bytes, number of axes, and flags.
+
+    With `strided`, code reads the strides of an array and needs no flag but that it is aligned.
+    """
+    some = ALIGNED if strided else LOWER
     return tuple(
         [
-            (a.dtype.num, a.dtype.byteorder, a.ndim, FLAGS[a.flags.num & LOWER])
+            (a.dtype.num, a.dtype.byteorder, a.ndim, FLAGS[a.flags.num & some])
             if isinstance(a, np.ndarray)
             else type(a)
             for a in arguments
@@ -32,10 +36,11 @@ def kinds_of(arguments: Sequence) -> Kinds:
     )
 
 
-def described(arguments: Sequence) -> str:
+def described(arguments: Sequence, strided: bool = False) -> str:
     """Their kinds as text, the same in every process. Raises TypeError for what kernels do not take."""
+    some = ALIGNED if strided else LOWER
     return " ".join(
-        f"{a.dtype.str}:{a.ndim}:{FLAGS[a.flags.num & LOWER]:x}"
+        f"{a.dtype.str}:{a.ndim}:{FLAGS[a.flags.num & some]:x}"
         if isinstance(a, np.ndarray)
         else _number(a).str
         for a in arguments

@@ -1,12 +1,14 @@
 """Direct entry points of kernels, for calls whose argument types never change.
 
-A kernel examines the types of all arguments in every call, and `np.matmul` has rules for any number of axes.
-For one image and a small layer that takes as long as the work itself. Calls that are bound to an arena never
-change the types of their arguments, so one examination is enough.
+A kernel examines the types of all arguments in every call. For one image and a small layer that takes as long
+as the work itself. Calls that are bound to an arena never change the types of their arguments, so one
+examination is enough.
 """
 
 import numpy as np
 
+ADDS, BIAS, SKIP, CLAMP = 1, 2, 4, 8  # what the kernel `product` does beside multiplying
+NOTHING = np.zeros(1, np.float32), np.zeros((1, 1), np.float32)  # in the place of a bias, of another input
 
 def direct(kernel, arguments: tuple) -> tuple:
     """(callable, its arguments), equivalent to ``kernel(*arguments)`` for arguments of these types.
@@ -17,16 +19,11 @@ def direct(kernel, arguments: tuple) -> tuple:
     return find(arguments) if find else (kernel, arguments)
 
 
-def product(arguments: tuple) -> tuple:
-    """`direct` for a matrix product by BLAS: `np.dot` takes whole matrices without a copy."""
-    y, x, w = arguments
-    whole = y.flags.c_contiguous and x.flags.forc and w.flags.forc
-    return np.dot if whole else np.matmul, (x, w, y)
+def products(product, how: int):
+    """The kernel `product` as a function of (y, x, w)."""
 
+    def multiply(y, x, w):
+        product(y, x, w, *NOTHING, how)
 
-def blas_matmul(y, x, w):
-    """y (m, n) = x (m, k) @ w (k, n); each may be transposed or be columns of a wider matrix."""
-    np.matmul(x, w, y)
-
-
-blas_matmul.direct = product
+    multiply.direct = lambda arguments: direct(product, (*arguments, *NOTHING, how))
+    return multiply

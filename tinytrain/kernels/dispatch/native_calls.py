@@ -2,24 +2,20 @@
 
 A kernel takes a few microseconds. If Python calls it, workers wait for the interpreter between two calls, and
 two workers are hardly faster than one. Here the arguments of every call lie in memory as its stub reads them.
-A loop of a few instructions passes them to kernels and to the BLAS of numpy. The same code runs on the same
-bytes, so the bits are the same.
+A loop of a few instructions passes them to kernels. The same code runs on the same bytes, so the bits are the
+same.
 
-Python makes the other calls, and all calls if numba, LLVM or BLAS are not as expected.
+Python makes the other calls, and all calls if numba or LLVM are not as expected.
 """
 
 import ctypes
 import functools
-import struct
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinytrain.kernels.compile_cache.facts import portable
 from tinytrain.kernels.dispatch.code import Code
-from tinytrain.kernels.dispatch.sgemm import product_arguments, sgemm
 
-PRODUCT_CELLS = struct.Struct("=6qf4xQqQqf4xQq")  # of what `product_arguments` gives
 Step = tuple[int, int, bytes]  # addresses of stub and function, cells of the arguments
 
 
@@ -64,8 +60,8 @@ def join_native(calls: Sequence[tuple]) -> list[tuple]:
     return found
 
 
-def native_support() -> dict[str, bool]:
-    """Whether calls of "kernels" and of matrix "products" can be native on this machine; both are tried.
+def native_support() -> bool:
+    """Whether calls of kernels can be native on this machine, which is tried.
 
     Raises the errors of importing numba.
     """
@@ -77,8 +73,7 @@ def native_support() -> dict[str, bool]:
     joined = join_native([(kernel.code((total,)), (total,))] * 2)
     for function, arguments in joined:
         function(*arguments)
-    kernels = len(joined) == 1 and total[0] == 2
-    return {"kernels": bool(kernels), "products": bool(kernels and (portable() or _blas()))}
+    return len(joined) == 1 and bool(total[0] == 2)
 
 
 def _add_one(total):
@@ -87,10 +82,6 @@ def _add_one(total):
 
 def _step(function: Callable, arguments: tuple) -> Step | None:
     """The native step of a call; None if Python must make it."""
-    if function is np.dot or function is np.matmul:
-        given = product_arguments(*arguments)
-        known = given and _blas()
-        return known and (*known, _product_cells(given))
     if isinstance(function, Code) and _runner() is not None:
         return function.stub, function.function, function.cells(arguments)
     return None
@@ -99,40 +90,13 @@ def _step(function: Callable, arguments: tuple) -> Step | None:
 @functools.cache
 def _runner() -> Callable[[int, int], int] | None:
     """The loop over steps; None if llvmlite is missing or cannot build it."""
-    tools = _tools()
-    return tools and ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(tools[0])
-
-
-@functools.cache
-def _tools() -> Sequence[int] | None:
-    """Addresses of the loop and of the stub for products."""
     try:
         from tinytrain.kernels.kernel import tools
 
-        return tools()
+        return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(tools()[0])
     except Exception:  # LLVM raises anything
         return None
 
 
-@functools.cache
-def _blas() -> tuple[int, int] | None:
-    """Addresses of the stub and of cblas_sgemm; None if it is missing or its bits differ from `np.dot`."""
-    address, tools = sgemm(), _tools()
-    if address is None or tools is None:
-        return None
-    known = tools[1], address
-    # The size of a small layer: smaller products have the same bits with every processor's kernels.
-    x, w = (np.sin(np.arange(96 * size, dtype=np.float32)).reshape(size, 96) for size in (49, 24))
-    y = np.full((49, 24), np.nan, np.float32)
-    given = product_arguments(x, w.T, y)
-    NativeSequence([(*known, _product_cells(given))], [(sgemm, ())])()
-    return known if np.array_equal(y, np.dot(x, w.T)) else None
-
-
 def _address(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
-
-
-def _product_cells(arguments: Sequence) -> bytes:
-    """The arguments of cblas_sgemm; an array is passed by the address of its first number."""
-    return PRODUCT_CELLS.pack(*[_address(a) if isinstance(a, np.ndarray) else a for a in arguments])

@@ -55,14 +55,8 @@ def grad_input(emitter, i: int, g: View) -> View:
 
 
 def grad_weight(emitter, i: int, gw: View, planes: View, g: View) -> None:
-    """Through a scratch as large as gw: numpy's BLAS does not accumulate."""
-    layer, segment = emitter.nodes[i], emitter.segment
-    scratch = segment.new("weight gradient scratch", *gw.shape, dtype=gw.dtype)
     for part in unfolded(emitter, i, planes):
-        of_group, inputs = scratch.columns(*part.columns), part.patches.matrix.T
-        segment.call("matmul", of_group, inputs, part.of(g), part="grad_weight")
-        if part.group == layer.groups - 1:
-            segment.call("accumulate", gw.flat, scratch.flat)
+        add_product(emitter, gw.columns(*part.columns), part.patches.matrix, part.of(g))
 
 
 def trained_input(emitter, i: int, x: View, trained: Trained) -> View:

@@ -3,9 +3,6 @@
 from tinytrain.program.autodiff.activations import activate
 from tinytrain.program.calls import Columns, View
 
-# Weight gradients of a matrix pass through a scratch of at most this many bytes.
-SCRATCH_BYTES = 16_384
-
 
 def patches(emitter, i: int, count: int) -> View:
     """Memory for what convolution i reads for some of `count` output rows: (rows, width, fan_in)."""
@@ -28,15 +25,8 @@ def add_bias(emitter, i: int, rows: View, skip: View | None, activation: str | N
 
 
 def add_product(emitter, gw: View, x: View, g: View) -> None:
-    """gw += x^T g, some rows at a time through a scratch: numpy's BLAS does not accumulate."""
-    segment, (fan_in, count) = emitter.segment, gw.shape
-    rows = max(1, min(fan_in, SCRATCH_BYTES // (4 * count)))
-    scratch = segment.new("weight gradient scratch", rows, count, dtype=gw.dtype)
-    for first in range(0, fan_in, rows):
-        last = min(first + rows, fan_in)
-        part = scratch.rows(0, last - first)
-        segment.call("matmul", part, x.columns(first, last).T, g, part="grad_weight")
-        segment.call("accumulate", gw.rows(first, last).flat, part.flat)
+    """gw += x^T g."""
+    emitter.segment.call("add_matmul", gw, x.T, g, part="grad_weight")
 
 
 def some_channels(emitter, x: View, name: str, columns: Columns) -> View:
