@@ -12,7 +12,6 @@ from tinytrain.kernels import fallback
 from tinytrain.program import checker, segment_checker
 from tinytrain.program.program import Program
 
-os.environ.pop("TINYTRAIN_PORTABLE", None)  # tests that want portable kernels start processes with them
 # Where a container tells Python to keep no compiled sources, hundreds of processes would compile them all.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

@@ -2,7 +2,7 @@
 
 The default job of the README (five classes, five images each, 1 MB) on the shipped backbone, judged by
 QUERIES images per class, all from the folder PHOTOS: drawing them anew would give other images on another
-machine. The job is the same on every machine up to the rounding of floating point.
+machine. The job is the same on every machine, to the last bit.
 """
 
 import sys

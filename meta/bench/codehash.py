@@ -5,7 +5,6 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-
 # Commands, stores, ONNX, the cache of compiled kernels, messages and the pages of reports change no number.
 SOURCES = {
     "tinytrain": (

@@ -248,15 +248,6 @@ def test_kernels_that_others_could_exchange_are_not_used_and_said_so(sealed, tmp
     assert line.state == BAD and "0 compiled" in line.value and "others may write to" in line.value
 
 
-def test_portable_kernels_lie_in_a_folder_of_their_own(sealed, monkeypatch):
-    monkeypatch.setenv("TINYTRAIN_PORTABLE", "1")
-    (line,) = doctorcode.kernels(sealed[0])
-    assert line.facts["state"] == "absent" and line.facts["portable"]
-    monkeypatch.setenv("TINYTRAIN_PORTABLE", "0")
-    (line,) = doctorcode.kernels(sealed[0])
-    assert line.facts["state"] == "verified" and not line.facts["portable"]
-
-
 def test_verified_kernels_that_can_only_be_read_are_no_disaster(sealed, monkeypatch):
     monkeypatch.setattr(doctorcode, "_writable", lambda path: False)
     (line,) = doctorcode.kernels(sealed[0])
@@ -294,20 +285,11 @@ def test_numba_that_hangs_is_given_up(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "kernels,products,wanted,words",
-    [
-        (True, True, OK, "with matrix products"),
-        (True, False, OK, "which numpy computes"),
-        (False, False, WARNING, "each from Python"),
-    ],
+    "kernels,wanted,words", [(True, OK, "many kernels per call"), (False, WARNING, "each from Python")]
 )
-def test_kernels_that_python_must_call_one_by_one_are_a_warning(
-    monkeypatch, kernels, products, wanted, words
-):
+def test_kernels_that_python_must_call_one_by_one_are_a_warning(monkeypatch, kernels, wanted, words):
     assert doctorcode.calls(None)[0].facts["kernels"]
-    monkeypatch.setattr(
-        doctorcode, "CALLS_PROBE", f"print('{json.dumps({'kernels': kernels, 'products': products})}')"
-    )
+    monkeypatch.setattr(doctorcode, "CALLS_PROBE", f"print('{json.dumps({'kernels': kernels})}')")
     (line,) = doctorcode.calls(None)
     assert line.state == wanted and words in line.value
     assert line.remedy is None if wanted == OK else "llvmlite" in line.remedy

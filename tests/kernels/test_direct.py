@@ -1,17 +1,16 @@
 """Direct entry points of kernels: the same bits for every layout, and a fallback without machine code."""
 
-import itertools
 import logging
 
 import numpy as np
 import pytest
-from kernelarrays import Output, layouts
+from kernelarrays import Output
 from kernelcases import CASES
 from toynets import rng
 
 from tinytrain import kernels
 from tinytrain.kernels import fallback, reference
-from tinytrain.kernels.dispatch.direct import direct, product
+from tinytrain.kernels.dispatch.direct import direct
 from tinytrain.kernels.fallback import guarded
 
 
@@ -35,29 +34,6 @@ def test_the_direct_entry_point_of_a_kernel_gives_the_same_bits(compiled, name):
     assert outputs[0]
     for a, b in zip(*outputs, strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.slow
-def test_products_of_every_layout_are_those_of_whole_matrices(compiled):
-    """By BLAS, and by the portable product, which has code for each layout."""
-    from tinytrain.kernels.dense import ordered_matmul
-
-    r = rng("layouts")
-    x, w = (r.standard_normal(shape).astype("f") for shape in ((5, 6), (6, 4)))
-    ordered = guarded("matmul", ordered_matmul, reference.matmul, set())
-    for kernel, a, b in itertools.product((compiled.matmul, ordered), layouts(x), layouts(w)):
-        for y in (np.full((5, 4), np.nan, np.float32), np.full((5, 9), np.nan, np.float32)[:, 3:7]):
-            function, given = direct(kernel, (y, a, b))
-            function(*given)
-            np.testing.assert_allclose(y, x @ w, rtol=1e-5, atol=1e-6)
-    assert len(ordered_matmul.signatures) >= 18
-
-
-def test_np_dot_gets_whole_matrices_and_no_others():
-    """`np.dot` would copy columns of a wider matrix as input, and refuses them as output."""
-    y, x, w = np.zeros((5, 4), "f"), np.zeros((5, 6), "f"), np.zeros((6, 4), "f")
-    assert [product((y, a, w))[0] for a in layouts(x)] == [np.dot, np.dot, np.matmul, np.dot]
-    assert [product((a, x, w))[0] for a in layouts(y)] == [np.dot, np.matmul, np.matmul, np.matmul]
 
 
 def test_a_function_without_a_direct_entry_point_is_returned():

@@ -93,7 +93,6 @@ def versions(monkeypatch, **changed):
         "python's minor",
         "python's build",
         "sources",
-        "portable",
         "processor",
     ],
 )
@@ -109,8 +108,6 @@ def test_what_was_packaged_for_something_else_is_not_looked_at(change, monkeypat
         monkeypatch.setattr("sys.abiflags", "t")
     elif change == "sources":
         monkeypatch.setattr(jitfacts, "sources_digest", lambda: "other")
-    elif change == "portable":
-        monkeypatch.setenv("TINYTRAIN_PORTABLE", "1")
     else:
         processor = target()._replace(features="+other")
     assert jitcache.packaged_for(processor) != before

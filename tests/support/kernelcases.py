@@ -7,6 +7,8 @@ from kernelarrays import Output, fresh
 from kernelarrays import normal as _normal
 from mapcases import MAP_CASES
 
+from tinytrain.kernels.dispatch.direct import ADDS
+
 
 def _labels(r, count, ways) -> np.ndarray:
     return r.integers(0, ways, count).astype(np.int32)
@@ -24,7 +26,8 @@ def product(r):
     y, x, w = matmul(r)
     m, n = y.start.shape
     how = int(r.integers(16))
-    return (y if not how & 1 else Output(_columns(_normal(r, m, n)))), x, w, _normal(r, n), _normal(r, m, n), how
+    y = Output(_columns(_normal(r, m, n))) if how & ADDS else y
+    return y, x, w, _normal(r, n), _normal(r, m, n), how
 
 
 def _products(r, result):
@@ -233,9 +236,9 @@ def dequantize(r):
 CASES = {
     function.__name__: function
     for function in (
-        accumulate, adam, add_bias, add_bias_residual, add_column_sums, add_fisher, add_outer, apply_mask,
-        augment, augment_rows, cholesky, cholesky_solve, class_sums, copy, dequantize, entropy,
-        add_matmul, gather_columns, inverse_diagonal, matmul, product, momentum, normalize_rows, pack_mask, prototype_loss,
-        prototype_loss_grad, quantize, scatter_block, sgd, sum_pixels,
+        accumulate, adam, add_bias, add_bias_residual, add_column_sums, add_fisher, add_matmul, add_outer,
+        apply_mask, augment, augment_rows, cholesky, cholesky_solve, class_sums, copy, dequantize, entropy,
+        gather_columns, inverse_diagonal, matmul, momentum, normalize_rows, pack_mask, product,
+        prototype_loss, prototype_loss_grad, quantize, scatter_block, sgd, sum_pixels,
     )
 } | {"add_bias_relu6": add_bias, "pack_positive": pack_mask} | MAP_CASES | INT8_CASES  # fmt: skip

@@ -80,7 +80,6 @@ def process(command, processor, cache):
         "NUMBA_CPU_NAME": processor,
         "NUMBA_CPU_FEATURES": "",
         "TINYTRAIN_CACHE": str(cache),
-        "TINYTRAIN_PORTABLE": "0",
         "PYTHONPATH": os.pathsep.join([str(HERE.parent / "support"), os.environ.get("PYTHONPATH", "")]),
     }
     command = [sys.executable, *map(str, command)]

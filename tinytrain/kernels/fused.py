@@ -12,7 +12,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-
 # Without the instruction LLVM calls `fmaf` of the C library, which is about fifty times slower.
 PROBE = """
 declare float @llvm.fma.f32(float, float, float)

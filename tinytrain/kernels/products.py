@@ -1,12 +1,11 @@
 """Products of matrices of float32 in register tiles, written as LLVM instructions.
 
-Every number of a result is one chain of fused multiply-adds, over the terms in ascending order, from 0 or from
-what was there. So strips, tiles, threads and processors change no bit of it. What comes after a product in a
-layer (bias, another input, clamp) is done while the numbers are in registers, rounded as the kernels of these
-names round.
+Every number of a result is one chain of fused multiply-adds over the terms in ascending order, from 0 or from
+what was there. So strips, tiles, threads and processors change no bit of it. What follows in a layer (bias,
+another input, clamp) is done while the numbers are in registers, and rounded as its kernels round.
 
-A tile has some rows and columns of the result. Columns of w whose numbers are not neighbours are copied to the
-stack first, `TERMS` terms at a time: 12 kB at most.
+A tile has some rows and columns of the result. If neighbouring columns of w are no neighbours in memory, they
+are copied to the stack first, `TERMS` terms at a time: 12 kB at most.
 """
 
 from llvmlite import ir
@@ -17,7 +16,7 @@ from numba.extending import intrinsic
 from tinytrain.kernels.dispatch.direct import ADDS, BIAS, CLAMP, SKIP
 from tinytrain.kernels.fused import emit_fused
 from tinytrain.kernels.jit import kernel
-from tinytrain.kernels.vectors import INDEX, Target, call, load, room, shuffled, spread, store, target_of
+from tinytrain.kernels.vectors import INDEX, Target, load, room, shuffled, spread, store, target_of
 
 FLOAT = ir.FloatType()
 TERMS = 64
@@ -28,11 +27,10 @@ def _add_tiles(typing, arrays, how):
     """`how`: what `product` does, as a sum of flags; `arrays` are its others."""
 
     def emit(context, builder, signature, arguments):
-        arrays = [
-            context.make_array(kind)(context, builder, array)
-            for kind, array in zip(signature.args[0], cgutils.unpack_tuple(builder, arguments[0]), strict=True)
-        ]
-        _Product(context, builder, arrays, arguments[1]).emit()
+        given, how = arguments
+        pairs = zip(signature.args[0], cgutils.unpack_tuple(builder, given), strict=True)
+        arrays = [context.make_array(kind)(context, builder, array) for kind, array in pairs]
+        _Product(context, builder, arrays, how).emit()
         return context.get_dummy_value()
 
     return types.void(arrays, how), emit
@@ -90,9 +88,9 @@ class _Product:
     def emit(self) -> None:
         b = self.builder
         along = b.icmp_signed("==", self.w.steps[1], INDEX(1))
-        most = b.select(along, self.k, self.least(self.k, INDEX(TERMS)))
-        most = b.select(b.icmp_signed("==", self.k, INDEX(0)), INDEX(1), most)
-        last, done = b.udiv(b.sub(b.select(along, most, self.k), INDEX(1)), most), INDEX(0)
+        terms = b.select(b.icmp_signed("==", self.k, INDEX(0)), INDEX(1), self.k)
+        most = b.select(along, terms, self.least(terms, INDEX(TERMS)))
+        last, done = b.udiv(b.sub(terms, INDEX(1)), most), INDEX(0)
         for wide in self.columns:
             many = b.udiv(b.sub(self.n, done), INDEX(wide))
             with cgutils.for_range(b, many) as loop, cgutils.for_range(b, b.add(last, INDEX(1))) as part:
@@ -148,14 +146,14 @@ class _Product:
         with cgutils.for_range(b, tiles) as loop:
             first = b.mul(loop.index, INDEX(self.rows))
             last = b.sub(b.sub(self.m, INDEX(1)), first)
-            there = [b.icmp_signed("<=", INDEX(p), last) for p in range(self.rows)]
+            there = [b.icmp_signed("<=", INDEX(p), last) for p in range(1, self.rows)]
 
             def rows(matrix, column):
                 """Pointers to a number of each row."""
-                start, step = self.at(matrix, first, column), matrix.steps[0]
-                own, end = (b.mul(INDEX(p), step) for p in range(self.rows)), b.mul(last, step)
-                pairs = zip(there, own, strict=True)
-                return [b.gep(start, [b.select(found, place, end)]) for found, place in pairs]
+                found, step = [self.at(matrix, first, column)], matrix.steps[0]
+                for one in there:
+                    found.append(b.gep(found[-1], [b.select(one, step, INDEX(0))]))
+                return found
 
             lanes = min(wide, self.target.register // 4 or 4)
             places = [INDEX(p) for p in range(0, wide, lanes)]
@@ -205,17 +203,16 @@ class _Product:
         b, (vector, places) = self.builder, wide
         with b.if_then(self.bias):
             bias = [load(b, vector, b.gep(self.b.data, [b.add(column, p)])) for p in places]
-            added = [[cgutils.alloca_once(b, vector) for _ in places] for _ in sums]
-            for line in added:
-                for one, value in zip(line, bias, strict=True):
-                    b.store(value, one)
-            with b.if_then(self.skips):
-                for row, line in zip(rows(self.skip, column), added, strict=True):
-                    for one, value, p in zip(line, bias, places, strict=True):
-                        b.store(b.fadd(value, load(b, vector, b.gep(row, [p]))), one)
-            for line, other in zip(sums, added, strict=True):
-                for one, value in zip(line, other, strict=True):
-                    b.store(b.fadd(b.load(one), b.load(value)), one)
+            with b.if_else(self.skips) as (yes, no):
+                with yes:
+                    for row, line in zip(rows(self.skip, column), sums, strict=True):
+                        for one, value, p in zip(line, bias, places, strict=True):
+                            value = b.fadd(value, load(b, vector, b.gep(row, [p])))
+                            b.store(b.fadd(b.load(one), value), one)
+                with no:
+                    for line in sums:
+                        for one, value in zip(line, bias, strict=True):
+                            b.store(b.fadd(b.load(one), value), one)
         with b.if_then(self.clamp):
             zero, six = (ir.Constant(vector, [ir.Constant(FLOAT, v)] * vector.count) for v in (0.0, 6.0))
             for line in sums:

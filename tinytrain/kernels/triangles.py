@@ -83,7 +83,17 @@ def _cholesky(a, size):
         if not total > ZERO:
             return 1
         row[j] = math.sqrt(total)
-        for i in range(j + 1, size):
+        fours = j + 1 + (size - j - 1) // 4 * 4
+        for i in range(j + 1, fours, 4):  # sums that do not wait for each other
+            a0, a1, a2, a3 = _line(a, i), _line(a, i + 1), _line(a, i + 2), _line(a, i + 3)
+            t0, t1, t2, t3 = a0[j], a1[j], a2[j], a3[j]
+            for k in range(j):
+                t0 -= a0[k] * row[k]
+                t1 -= a1[k] * row[k]
+                t2 -= a2[k] * row[k]
+                t3 -= a3[k] * row[k]
+            a0[j], a1[j], a2[j], a3[j] = t0 / row[j], t1 / row[j], t2 / row[j], t3 / row[j]
+        for i in range(fours, size):
             line = _line(a, i)
             total = line[j]
             for k in range(j):

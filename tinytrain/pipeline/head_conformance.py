@@ -10,7 +10,7 @@ the head bit for bit.
 
 A head that `tells_strangers` refuses images of other classes and keeps those of its own; one that does not
 refuses none. What is found besides is returned: whether a head is INCREMENTAL, learns in ANY_ORDER, and
-KEEPS_CLASSES. A `fingerprint` by portable kernels must be the same on all processors.
+KEEPS_CLASSES. A `fingerprint` must be the same on all processors.
 """
 
 import hashlib

@@ -8,7 +8,18 @@ from tinytrain.base.arena import Arena
 from tinytrain.kernels.dispatch.direct import BIAS, CLAMP, NOTHING, SKIP, direct
 from tinytrain.kernels.dispatch.native_calls import join_native
 from tinytrain.program.backends.working_copy import WorkingCopy
-from tinytrain.program.calls import Bias, Buffer, Call, Columns, LayerArray, Role, Segment, Table, View, Weight
+from tinytrain.program.calls import (
+    Bias,
+    Buffer,
+    Call,
+    Columns,
+    LayerArray,
+    Role,
+    Segment,
+    Table,
+    View,
+    Weight,
+)
 from tinytrain.program.program import Program
 from tinytrain.program.segments import turns
 from tinytrain.runtime.thread_pool import Hand

@@ -16,16 +16,8 @@ ROOT = Path(__file__).parents[3]
 COMPARE = runpy.run_path(str(ROOT / "firmware_sim/pi/compare.py"))
 
 
-ROUNDING = 2.0**-10
-
-
-def results(folder, older=None, portable=None, **changes):
-    """The files of a run in which all sides agree but for `changes`, arrays of the emulated ones.
-
-    This machine with older kernels differs from itself by ROUNDING, unless `older` says otherwise; `portable`
-    changes what the emulated one did with portable kernels.
-    """
-    older = older or {}
+def results(folder, **changes):
+    """The files of a run in which all sides agree but for `changes`, arrays of the emulated ones."""
     agreed = {
         "labels": np.arange(1000) % 5,
         "before": np.arange(1000) % 4,
@@ -36,10 +28,6 @@ def results(folder, older=None, portable=None, **changes):
     }
     for name in ("cold", "warm", "host"):
         np.savez(folder / f"{name}.npz", **(agreed if name == "host" else agreed | changes))
-    np.savez(folder / "older.npz", **agreed | {"7.weight": np.full((3, 2), 1 + ROUNDING, "f")} | older)
-    exact = agreed | {"backend": np.array("portable")}
-    np.savez(folder / "portable_host.npz", **exact)
-    np.savez(folder / "portable.npz", **exact | (portable or {}))
     for name, count in (("start", 10**9), ("cold", 10**11), ("warm", 4 * 10**10)):
         (folder / name).write_text(f"{count}\n")
 
@@ -56,61 +44,24 @@ def test_instructions_become_seconds_marked_uncalibrated(tmp_path, capsys):
     assert COMPARE["main"](tmp_path) == 0
     out = capsys.readouterr().out
     assert "40,000,000,000 instructions: 50 to 80 s at 1 GHz" in out and "uncalibrated" in out
-    assert "100.00% of 2 x 1000" in out
+    assert "emulated and here: the same bits in 6 arrays" in out
 
 
 @each(
-    ("changes", "code"),
+    "changes",
     [
-        ({"after": other(1000, 2)}, 0),
-        ({"after": other(1000, 3)}, 1),
-        ({"7.weight": np.full((3, 2), 1 + 2 * ROUNDING, "f")}, 0),
-        ({"7.weight": np.full((3, 2), 1 + 2.1 * ROUNDING, "f")}, 1),
-        ({"older": {"7.weight": np.ones((3, 2), "f")}, "7.weight": np.full((3, 2), 1.00009, "f")}, 0),
-        ({"older": {"7.weight": np.ones((3, 2), "f")}, "7.weight": np.full((3, 2), 1.00011, "f")}, 1),
-        ({"older": {"7.weight": np.ones((2, 3), "f")}}, 1),
-        ({"older": {"7.weight": np.full((3, 2), np.nan, "f")}}, 1),
-        ({"losses": np.array([0.5 + 0.9e-4, 0.5, 0.5])}, 0),
-        ({"losses": np.array([0.5 + 1.1e-4, 0.25, 0.125])}, 1),
-        ({"losses": np.array([np.nan, 0.25, 0.125])}, 1),
-        ({"7.weight": np.full((3, 2), np.nan, "f")}, 1),
-        ({"7.weight": np.ones((2, 3), "f")}, 1),
-        ({"8.weight": np.ones((3, 2), "f")}, 1),
-        ({"backend": np.array("numpy")}, 1),
-        ({"portable": {"7.weight": np.full((3, 2), 1 + 2**-23, "f")}}, 1),
-        ({"portable": {"7.weight": np.ones((2, 3), "f")}}, 1),
-        ({"portable": {"8.weight": np.ones((3, 2), "f")}}, 1),
-        ({"portable": {"after": other(1000, 1)}}, 1),
-        ({"portable": {"losses": np.array([0.5, 0.25, 0.125 + 2**-50])}}, 1),
-        ({"portable": {"backend": np.array("numba")}}, 1),
+        {"after": other(1000, 1)},
+        {"7.weight": np.full((3, 2), 1 + 2**-23, "f")},
+        {"7.weight": np.ones((2, 3), "f")},
+        {"8.weight": np.ones((3, 2), "f")},
+        {"losses": np.array([0.5, 0.25, 0.125 + 2**-50])},
+        {"backend": np.array("numpy")},
     ],
-    ids=[
-        "2 of 2000",
-        "3 of 2000",
-        "weights as far as twice rounding",
-        "farther",
-        "1e-4 without rounding",
-        "more without rounding",
-        "rounding trains other shapes",
-        "rounding is NaN",
-        "first loss near",
-        "first loss far",
-        "first loss NaN",
-        "NaN",
-        "other shape",
-        "other layer",
-        "numpy",
-        "portable other bit",
-        "portable other shape",
-        "portable other layer",
-        "portable 1 of 2000",
-        "portable other loss",
-        "portable was not",
-    ],
+    ids=["1 of 2000 predictions", "other bit", "other shape", "other layer", "other loss", "numpy"],
 )
-def test_what_differs_too_much_fails(tmp_path, changes, code):
+def test_whatever_differs_fails(tmp_path, changes):
     results(tmp_path, **changes)
-    assert COMPARE["main"](tmp_path) == code
+    assert COMPARE["main"](tmp_path) == 1
 
 
 @pytest.mark.parametrize(
@@ -125,10 +76,10 @@ def test_compiling_must_not_change_a_bit(tmp_path, changes):
 def test_the_step_is_named_from_which_two_runs_differ(tmp_path, capsys):
     results(tmp_path)
     COMPARE["main"](tmp_path)
-    assert capsys.readouterr().out.count("losses are equal in all steps") == 3
+    assert capsys.readouterr().out.count("losses are equal in all steps") == 2
     results(tmp_path, losses=np.array([0.5, 0.375, 0.0]))
     COMPARE["main"](tmp_path)
-    assert "one side alone: 0; losses differ from step 2 on, there by 1.2e-01" in capsys.readouterr().out
+    assert "0 channels; losses differ from step 2 on, there by 1.2e-01" in capsys.readouterr().out
 
 
 def test_without_its_tools_the_emulated_pi_is_skipped_with_a_code_of_its_own(tmp_path):
@@ -162,4 +113,4 @@ def test_channels_that_one_side_alone_trained_are_counted(tmp_path, capsys):
     results(tmp_path, **{"channels of 7.weight": np.array([3, 5])})
     np.savez(tmp_path / "host.npz", **dict(np.load(tmp_path / "warm.npz")) | {"channels of 7.weight": [3, 4]})
     COMPARE["main"](tmp_path)
-    assert "trained by one side alone: 2; losses" in capsys.readouterr().out
+    assert ", 2 channels; losses" in capsys.readouterr().out

@@ -9,7 +9,7 @@ import pytest
 import toybench
 
 from tinytrain.base.errors import InputError
-from tinytrain.meta.bench.codehash import code_hash, sources
+from tinytrain.meta.bench.codehash import sources
 from tinytrain.meta.bench.episode import run_job
 from tinytrain.meta.bench.jobs import expand, open_backbones
 from tinytrain.meta.bench.matrix import load_matrix
@@ -44,26 +44,11 @@ def test_every_module_that_an_episode_runs_is_in_the_hash_or_changes_no_number(t
     assert not [str(path) for path in left if not any(part in str(path) for part in CHANGE_NOTHING)]
 
 
-def test_portable_kernels_are_other_code(monkeypatch):
-    monkeypatch.delenv("TINYTRAIN_PORTABLE", raising=False)
-    usual = code_hash.__wrapped__()
-    monkeypatch.setenv("TINYTRAIN_PORTABLE", "1")
-    assert code_hash.__wrapped__() != usual
-    monkeypatch.setenv("TINYTRAIN_PORTABLE", "0")
-    assert code_hash.__wrapped__() == usual
-
-
-def test_a_worker_without_the_setting_of_its_parent_refuses_the_job(tmp_path, monkeypatch):
-    """Its kernels are the usual ones, and its records would stand under the code of portable ones."""
+def test_a_worker_with_other_code_than_its_parent_refuses_the_job(tmp_path):
     matrix, _ = load_matrix(toybench.write(tmp_path))
     job = expand(matrix, {}, open_backbones(matrix, ["toy"], {}))[0]
     job = replace(job, entries=job.entries[:1])
     assert len(run_job(job)) == 1
-    monkeypatch.setenv("TINYTRAIN_PORTABLE", "1")
-    of_parent = replace(job, code=code_hash.__wrapped__())
-    monkeypatch.delenv("TINYTRAIN_PORTABLE")
-    with pytest.raises(
-        InputError, match=f"with usual kernels, the run began with {of_parent.code}"
-    ) as refused:
-        run_job(of_parent)
+    with pytest.raises(InputError, match="the run began with 0123456789abcdef") as refused:
+        run_job(replace(job, code="0123456789abcdef"))
     assert refused.value.code == "run-mismatch"

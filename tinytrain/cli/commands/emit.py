@@ -7,7 +7,7 @@ DESCRIPTION = (
     "Write a C99 library that learns new classes on a microcontroller, with the network in flash and one "
     "static block of memory. The images given say how many channels of which layers are trained; on the "
     "device, the images there choose the channels. The images also go into an example program. The same "
-    "adaptation in Python: tinytrain adapt --plan DIR/plan.json, with TINYTRAIN_PORTABLE=1 to the last bit."
+    "adaptation in Python: tinytrain adapt --plan DIR/plan.json, to the last bit."
 )
 EXAMPLES = """\
   tinytrain emit photos/ --shots 5 --budget 400kB -o firmware/

@@ -4,13 +4,11 @@ from tinytrain.cli.commands.common import add_json, print_result
 
 DESCRIPTION = (
     "Compile all kernels and keep them on disk, by running tiny adaptations. Run it once after installation. "
-    "Run again, it compiles only what is missing or damaged. TINYTRAIN_CACHE sets another cache folder. With "
-    "TINYTRAIN_PORTABLE=1, here and in every command, kernels compute the same bits on every processor, but "
-    "more slowly."
+    "Run again, it compiles only what is missing or damaged. TINYTRAIN_CACHE sets another cache folder."
 )
 EXAMPLES = """\
   tinytrain warmup
-  TINYTRAIN_PORTABLE=1 tinytrain warmup --json
+  tinytrain warmup --json
 """
 
 

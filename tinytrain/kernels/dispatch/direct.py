@@ -10,6 +10,7 @@ import numpy as np
 ADDS, BIAS, SKIP, CLAMP = 1, 2, 4, 8  # what the kernel `product` does beside multiplying
 NOTHING = np.zeros(1, np.float32), np.zeros((1, 1), np.float32)  # in the place of a bias, of another input
 
+
 def direct(kernel, arguments: tuple) -> tuple:
     """(callable, its arguments), equivalent to ``kernel(*arguments)`` for arguments of these types.
 
