@@ -43,7 +43,10 @@ class Part(ctypes.Structure):
 
 @pytest.fixture(scope="module")
 def augment(tmp_path_factory):
-    kernels = emitted.shared(SOURCES.glob("kernels_image.c"), tmp_path_factory.mktemp("c") / "kernels.so")
+    kernels = emitted.shared(
+        [SOURCES / f"kernels_{name}.c" for name in ("image", "math")],
+        tmp_path_factory.mktemp("c") / "kernels.so",
+    )
     kernels.tt_augment.argtypes = (ctypes.c_void_p, ROW, ctypes.POINTER(How), ctypes.c_int32, Part)
     return kernels.tt_augment
 

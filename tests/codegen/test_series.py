@@ -80,7 +80,7 @@ def in_float32(series):
         xy[:, i] = in_order(xy[:, i], -(xy[:, :i] * factor[i, :i])) / factor[i, i]
     for i in reversed(range(size)):
         xy[:, i] /= factor[i, i]
-        xy[:, :i] = -xy[:, i : i + 1] * factor[i, :i] + xy[:, :i]
+        xy[:, :i] -= xy[:, i : i + 1].astype(float) * factor[i, :i]  # fused: in float64 it is rounded once
     return [in_order(mean_y, xy * (row - mean_x)) * deviation + mean for row in x[ROWS:]]
 
 

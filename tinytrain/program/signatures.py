@@ -226,6 +226,10 @@ KERNELS: dict[str, Signature] = {
         y=writes("m n", INT8), x=reads("m k", "int16"), w=reads("n k", INT8), **_RESCALED,
         macs=_times(0, 1, 1),
     ),
+    "product": _of(
+        y=updates("m n"), x=reads("m k"), w=reads("k n"), b=reads("*"), skip=reads("* *"),
+        macs=_times(0, 1, 1),
+    ),
     "prototype_loss": _of(
         loss=writes("n"), residual=writes("n k"), cosine=writes("n k"), f=reads("n d"),
         labels=reads("n", INDICES), p=reads("k d"), head_macs=lambda s: s[3][0] * math.prod(s[5]),
