@@ -56,6 +56,10 @@ def _layers_of_other_networks(table) -> None:
     table.max_pool(y, x, *window)
     table.max_taps(taps, x, y, *window)
     table.max_pool_grad(x, y, taps, *window)
+    # Of convolutions in groups; elsewhere a product does this too.
+    table.add_bias(x[0, 0], y[0, 0, 0])
+    table.add_bias_relu6(x[0, 0], y[0, 0, 0])
+    table.add_bias_residual(x[0, 0], y[0, 0, 0], x[0, 0].copy())
     for name in ("put_columns", "take_columns"):
         getattr(table, name)(x.reshape(-1, 4), x.reshape(-1, 4).copy(), 0)
     # Of items of float32.
