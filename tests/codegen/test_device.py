@@ -81,9 +81,8 @@ def test_one_gradient_is_computed_of_every_trained_array_and_none_of_others(tmp_
     device = emit(tmp_path, NETWORK, plan())
     every = slots(device.network, device.recipe)
     backward = (tmp_path / "src" / "adapt.c").read_text().partition("train_backward(")[2].partition("\n}")[0]
-    written = re.findall(
-        r"(?:tt_add_transposed|tt_add_column_sums)\(F\(tt_arena.bytes, AT_GRADIENTS\)(?: \+ (\d+))?,", backward
-    )
+    adds = r"(?:tt_add_transposed|tt_add_column_sums)"
+    written = re.findall(adds + r"\(F\(tt_arena.bytes, AT_GRADIENTS\)(?: \+ (\d+))?,", backward)
     assert sorted(int(at or 0) for at in written) == [s.start for s in every]
     products = re.findall(r"tt_add_transposed\(.*?, (\d+), (\d+)\); /\*", backward)
     weights = [s.shape for s in every if s.part == "weight"]

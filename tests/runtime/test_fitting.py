@@ -92,7 +92,7 @@ def uncached(reach=USUAL):
 
 @pytest.mark.parametrize(
     "memory, sets, views",
-    [(36_500, 0, range(-4, 1)), (66_000, 1, range(-4, 1)), (88_000, 5, range(4, -1, -1))],
+    [(36_500, 0, range(-4, 1)), (66_000, 1, range(-4, 1)), (94_000, 5, range(4, -1, -1))],
 )
 def test_a_head_sees_cached_views_or_as_many_of_its_own(memory, sets, views):
     machine = SimulatedDevice(2**22)
@@ -103,7 +103,7 @@ def test_a_head_sees_cached_views_or_as_many_of_its_own(memory, sets, views):
     assert machine.tally.total("head").network_macs == planned["heads"] > 0
 
 
-@pytest.mark.parametrize("memory, sets", [(36_500, 0), (66_000, 1), (88_000, 5)])
+@pytest.mark.parametrize("memory, sets", [(36_500, 0), (66_000, 1), (94_000, 5)])
 def test_new_views_are_changed_as_far_as_the_recipe_says_and_cached_ones_as_is_usual(memory, sets):
     task = toy_network(), toy_episode(), Budget(memory)
     usual, far = (adapt(*task, uncached(reach), device=ONE) for reach in (USUAL, FAR))

@@ -82,7 +82,7 @@ class Binder:
         return self.bound[key]
 
     def calls(self, segment: Segment, workspace: Buffer, externals: dict[Buffer, np.ndarray], own=None):
-        """As `segment`, before native calls are joined."""
+        """As `segment`, one for each call, or None where the one before does its work."""
         base = self.program.offset(workspace.name)
         flat = {b: array.reshape(-1) for b, array in externals.items()}
         for buffer, offset in segment.offsets.items():
@@ -100,9 +100,9 @@ class Binder:
             return arrays[key]
 
         calls = []
-        for name, given in joined(segment.calls):
-            kernel = (own or {}).get(name) or getattr(self.kernels, name)
-            calls.append(direct(kernel, tuple(map(argument, given))))
+        for name, given in together(segment.calls):
+            kernel = name and ((own or {}).get(name) or getattr(self.kernels, name))
+            calls.append(kernel and direct(kernel, tuple(map(argument, given))))
         return calls, tuple(map(argument, segment.outputs))
 
     def _argument(self, arg, flat):
@@ -129,17 +129,19 @@ class Binder:
         return arg
 
 
-def joined(calls: Sequence[Call]) -> Iterator[tuple[str, tuple]]:
-    """Names and arguments of kernels, where a product and what comes after it in a layer are one."""
-    k = 0
-    while k < len(calls):
-        name, given = calls[k].kernel, calls[k].args
-        k += 1
-        if name == "matmul" and k < len(calls) and calls[k].kernel in AFTER and calls[k].args[0] == given[0]:
-            after = calls[k].args[1:]
-            name, given = "product", (*given, *after, *NOTHING[len(after) :], AFTER[calls[k].kernel])
-            k += 1
-        yield name, given
+def together(calls: Sequence[Call]) -> Iterator[tuple[str | None, tuple]]:
+    """Kernel and arguments of each call. What follows a product in a layer has none: the product does it."""
+    done = False
+    for call, after in zip(calls, (*calls[1:], None), strict=True):
+        if done:
+            done = False
+            yield None, ()
+        elif call.kernel == "matmul" and after and after.kernel in AFTER and after.args[0] == call.args[0]:
+            done = True
+            rest = *after.args[1:], *NOTHING[len(after.args) - 1 :]
+            yield "product", (*call.args, *rest, AFTER[after.kernel])
+        else:
+            yield call.kernel, call.args
 
 
 def run(calls) -> None:

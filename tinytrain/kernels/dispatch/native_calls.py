@@ -44,8 +44,12 @@ class NativeSequence:
             raise RuntimeError(f"kernel {name}, {failed} of {self._count} calls, reports an error")
 
 
-def join_native(calls: Sequence[tuple]) -> list[tuple]:
-    """`calls`, (callable, arguments), with consecutive native calls joined into one `NativeSequence`."""
+def join_native(calls: Sequence[tuple | None]) -> list[tuple]:
+    """`calls`, (callable, arguments), with consecutive native calls joined into one `NativeSequence`.
+
+    None among them is left out.
+    """
+    calls = [call for call in calls if call]
     found: list[tuple] = []
     steps: list[Step] = []
     for k in range(len(calls) + 1):
