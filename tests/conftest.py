@@ -5,7 +5,6 @@ from weakref import WeakKeyDictionary
 
 import pytest
 from selection import pytest_addoption, pytest_collection_modifyitems, pytest_terminal_summary  # noqa: F401
-from threadpoolctl import threadpool_limits
 
 from tinytrain.base.notices import NOTICES
 from tinytrain.kernels import fallback
@@ -15,14 +14,6 @@ from tinytrain.program.program import Program
 # Where a container tells Python to keep no compiled sources, hundreds of processes would compile them all.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_blas_thread():
-    """Tests share the cores with each other and with everything else: BLAS threads that wait for one another
-    on a busy machine take ten times as long as one."""
-    with threadpool_limits(1):
-        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,7 +7,6 @@ from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import AdaptationRefusedError, InputError
 from tinytrain.datasets import Dataset, open_dataset
 from tinytrain.episode.episode import Episode
-from tinytrain.kernels.blas import one_thread
 from tinytrain.meta.bench.accounting import PUBLISHED_BATCH, memory_at_batch
 from tinytrain.meta.bench.checks import require_apart
 from tinytrain.meta.bench.codehash import code_hash
@@ -40,9 +39,8 @@ def run_job(job: Job) -> list[dict]:
             f"{job.backbone.file} has digest {network.digest}, the run began with {job.backbone.digest}; "
             "start it again",
         )
-    with one_thread():
-        episode = drawn(dataset, job, network)
-        return [job.identity(entry) | run_episode(network, episode, entry, job.seed) for entry in job.entries]
+    episode = drawn(dataset, job, network)
+    return [job.identity(entry) | run_episode(network, episode, entry, job.seed) for entry in job.entries]
 
 
 def _require_code(code: str) -> None:

@@ -15,14 +15,11 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 
-from threadpoolctl import threadpool_limits
-
 from tinytrain.backbones.catalogue import DEFAULT_BACKBONE
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.console import Parser, at_least, guarded
 from tinytrain.base.errors import UsageError
 from tinytrain.base.files import write_bytes
-from tinytrain.kernels.blas import library
 from tinytrain.meta.pytorch.our_side import COUNT, Whole, images_of, support_episode, variants
 from tinytrain.meta.pytorch.timing import Row, Timing, in_turn
 from tinytrain.meta.studies.study import numbers
@@ -156,11 +153,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def kernels_of(blas: dict) -> str:
-    """Name and version of a BLAS, and the processor that its kernels are made for."""
-    return " ".join(str(blas.get(k) or "?") for k in ("internal_api", "version", "architecture"))
-
-
 def measure(options, show: Callable[[str], None]) -> dict:
     """All that was asked for, shown line by line; returns what --json writes."""
     bench = Benchmark(load_backbone(options.backbone), options.repeats)
@@ -168,15 +160,12 @@ def measure(options, show: Callable[[str], None]) -> dict:
         show(NO_TORCH)
     differences = bench.check()
     show("; ".join(f"{what} agree to {value:.0e}" for what, value in differences.items()))
-    with threadpool_limits(limits=1, user_api="blas"):
-        products = library() or {}
-        show(f"numpy's products: {kernels_of(products)}")
-        show(f"{'':<25}{'ours ms (median)':>23}{'PyTorch ms (median)':>23}    ratio      CPU")
-        rows = []
-        for threads in options.threads:
-            for row in bench.run(options.only, threads):
-                rows.append(row)
-                show(row.line())
+    show(f"{'':<25}{'ours ms (median)':>23}{'PyTorch ms (median)':>23}    ratio      CPU")
+    rows = []
+    for threads in options.threads:
+        for row in bench.run(options.only, threads):
+            rows.append(row)
+            show(row.line())
     for threads, parts in bench.parts.items():
         text = ", ".join(f"{part} {t.minimum:.3f}" for part, t in parts.items())
         show(f"our adaptation on {threads} threads, seconds: {text}")
@@ -184,7 +173,6 @@ def measure(options, show: Callable[[str], None]) -> dict:
         "backbone": bench.network.name,
         "cores": os.cpu_count(),
         "differences": differences,
-        "blas": products,
         "rows": [row.json() for row in rows],
         "parts": {str(t): {p: asdict(v) for p, v in parts.items()} for t, parts in bench.parts.items()},
     }

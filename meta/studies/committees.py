@@ -18,7 +18,6 @@ from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import UsageError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.heads.side_by_side import JointLda
-from tinytrain.kernels.blas import one_thread
 from tinytrain.meta.bench.statistics import stratified
 from tinytrain.meta.studies.heads import embedded
 from tinytrain.meta.studies.study import (
@@ -62,15 +61,14 @@ def run_job(network, dataset, args, shots: int, way: int) -> dict:
     parts = [embedded(each, dataset, pack.ravel()) for each in networks]
     names, ways = [each.name for each in networks], ways_of(len(networks))
     rows, way = [], min(way, len(pack))
-    with one_thread():
-        for episode in range(args.episodes):
-            rng = rng_for(args.seed, "committees", dataset.name, shots, way, episode)
-            some = rng.permuted(pack[rng.permutation(len(pack))[:way]], axis=1)
-            labels, truth = (np.repeat(np.arange(way), k) for k in (shots, args.queries))
-            asked = some[:, shots : shots + args.queries]
-            numbers = np.concatenate([some[:, :shots].ravel(), asked.ravel()])
-            task = Task([part[numbers] for part in parts], labels, truth)
-            rows.append(one_episode({w: task.right(w) for w in ways}, names))
+    for episode in range(args.episodes):
+        rng = rng_for(args.seed, "committees", dataset.name, shots, way, episode)
+        some = rng.permuted(pack[rng.permutation(len(pack))[:way]], axis=1)
+        labels, truth = (np.repeat(np.arange(way), k) for k in (shots, args.queries))
+        asked = some[:, shots : shots + args.queries]
+        numbers = np.concatenate([some[:, :shots].ravel(), asked.ravel()])
+        task = Task([part[numbers] for part in parts], labels, truth)
+        rows.append(one_episode({w: task.right(w) for w in ways}, names))
     return {kind: {k: [round(row[kind][k], 4) for row in rows] for k in rows[0][kind]} for kind in rows[0]}
 
 

@@ -25,7 +25,6 @@ from tinytrain.drift.detector import DRIFT, Cusum
 from tinytrain.drift.refit import fitted, refitted
 from tinytrain.drift.unlabelled import UnlabelledDrift
 from tinytrain.heads.registry import find_head
-from tinytrain.kernels.blas import one_thread
 from tinytrain.meta.studies.heads import DOMAINS
 from tinytrain.meta.studies.streams import CHANGES, CLEAN, Task, pool, task
 from tinytrain.meta.studies.study import (
@@ -54,7 +53,7 @@ WAYS = ("static", "passive", "hybrid")
 def run_job(network, dataset, args, episode: int, labels: str) -> dict:
     """What is found in the streams of one episode: without labels, or with those and the head `labels`."""
     drawn = task(pool(network, dataset), args, episode)
-    with one_thread(), np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
         if labels == "none":
             return {"found": unlabelled(drawn, args.seed, episode)}
         return {"found": {world: labelled(drawn, labels, world, args.seed, episode) for world in WORLDS}}

@@ -38,7 +38,6 @@ from tinytrain.heads.head import UNKNOWN, Head
 from tinytrain.heads.knn import KnnHead
 from tinytrain.heads.rce import RceHead
 from tinytrain.heads.registry import HEADS, find_head
-from tinytrain.kernels.blas import one_thread
 from tinytrain.meta.bench.statistics import stratified
 from tinytrain.meta.studies.study import (
     Study,
@@ -91,7 +90,7 @@ def run_job(network, dataset, args, shots: int, head: str) -> dict:
     every, right, some = embedded(network, dataset), [], []
     packs = (opened(pack, args.data) for pack in args.packs.split(","))
     others = [embedded(network, pack) for pack in packs if pack.name != dataset.name]
-    with one_thread(), np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
         for episode in range(args.episodes):
             support, (query, truth) = indices(dataset, args, shots, episode)
             task = Task(every[support[0]], support[1], every[query], truth)

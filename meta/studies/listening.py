@@ -25,7 +25,6 @@ from tinytrain.datasets import folder_dataset
 from tinytrain.drift.refit import fitted
 from tinytrain.episode.wav import parsed, resampled, samples_of
 from tinytrain.heads.registry import find_head
-from tinytrain.kernels.blas import one_thread
 from tinytrain.meta.bench.statistics import mean_interval
 from tinytrain.meta.studies.heads import embedded
 from tinytrain.meta.studies.study import Study, episodes_option, grid, number, option, table
@@ -42,7 +41,7 @@ def run_job(network, dataset, args) -> dict:
     kernels, folders = kernel_table.load(), [folder_dataset(name) for name in args.others.split(",")]
     every, strange = (embedded(network, d, np.arange(len(d))) for d in (dataset, folders[0]))
     embedder, found = Embedder(network), {f"{rate} {way}": [] for way in WAYS for rate in RATES}
-    with one_thread(), np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
         for episode in range(args.episodes):
             rng = rng_for(args.seed, "listening", episode)
             mine = [rng.permutation(c) for c in dataset.by_class]

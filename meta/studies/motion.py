@@ -31,7 +31,6 @@ from tinytrain.episode.motion_features import names_of
 from tinytrain.episode.sources import images_of
 from tinytrain.heads.head import unit
 from tinytrain.heads.registry import find_head
-from tinytrain.kernels.blas import one_thread
 from tinytrain.meta.bench.statistics import mean_interval
 from tinytrain.meta.studies.normal import scores
 from tinytrain.meta.studies.strangers import area_under_roc
@@ -111,10 +110,9 @@ def run_job(network, dataset, args, episode: int) -> dict:
     support, labels, query, truth = drawn(dataset, args, episode)
     values = ((items - np.float32(spec.mean)) * np.float32(spec.scale)).reshape(len(items), -1)
     found = {}
-    with one_thread():
-        for form, columns in FORMS.items():
-            right = judged(unit(values[:, columns]), support, labels, query, truth)
-            found[form] = {"accuracy": round(right, 4)}
+    for form, columns in FORMS.items():
+        right = judged(unit(values[:, columns]), support, labels, query, truth)
+        found[form] = {"accuracy": round(right, 4)}
     plain = items[..., FORMS["features"]]
     sides = (images_of(list(plain[n]), y, kind="motion") for n, y in ((support, labels), (query, truth)))
     task = Episode(*sides, tuple(f"class {k}" for k in range(args.way)))
@@ -123,8 +121,7 @@ def run_job(network, dataset, args, episode: int) -> dict:
         right = float((report.answers.after == truth).mean())
         found[policy] = {"accuracy": round(right, 4), "kept": report.guard.kept}
     x = unit(values[:, FORMS["features"]])
-    with one_thread():
-        more = {"normal": noticed(dataset, x, args, episode), "own": with_own(dataset, x, args, episode)}
+    more = {"normal": noticed(dataset, x, args, episode), "own": with_own(dataset, x, args, episode)}
     return {"forms": found, **more}
 
 

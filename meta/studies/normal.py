@@ -21,7 +21,6 @@ import numpy as np
 from tinytrain import kernels as kernel_table
 from tinytrain.drift.refit import fitted
 from tinytrain.heads.registry import find_head
-from tinytrain.kernels.blas import one_thread
 from tinytrain.meta.bench.statistics import stratified
 from tinytrain.meta.studies.heads import DOMAINS, embedded, indices
 from tinytrain.meta.studies.strangers import area_under_roc
@@ -51,7 +50,7 @@ def run_job(network, dataset, args, shots: int) -> dict:
         (support, labels), (queries, truth) = indices(dataset, args, shots, episode)
         sides.append((support[labels == 0], queries[truth == 0], queries[truth > 0]))
     every = embedded(network, dataset, np.concatenate([side for three in sides for side in three]))
-    with one_thread(), np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
         for three in sides:
             for name, value in judged(*(every[side] for side in three)).items():
                 found[name].append(round(value, 3))

@@ -24,7 +24,6 @@ from tinytrain.drift.refit import fitted
 from tinytrain.episode.sources import images_of
 from tinytrain.heads.head import IDENTIFIED
 from tinytrain.heads.registry import find_head
-from tinytrain.kernels.blas import one_thread
 from tinytrain.meta.bench.statistics import mean_interval
 from tinytrain.meta.studies.study import (
     Study,
@@ -51,22 +50,21 @@ def run_job(network, dataset, args, episode: int) -> dict:
     watched, kernels, device = drawn.class_names.index(args.watched), kernel_table.load(), Device(threads=1)
     support, queries = (embed(network, side, device) for side in (drawn.support, drawn.query))
     labels, size = drawn.query.labels, network.input.shape
-    with one_thread():
-        head = fitted(find_head("lda"), kernels, support, drawn.support.labels)
-        alarms = np.flatnonzero(raised(head, queries, watched) & (labels != watched))
-        own = queries[labels == watched]
-        found = {"recall": raised(head, own, watched).mean(), "after": [], "corrections": []}
-        for i in alarms:
-            image = drawn.query.read(int(i), size)
-            draws = (rng_for(args.seed, "frame", episode, int(i), k) for k in range(FRAMES))
-            shown = images_of([seen_again(image, rng) for rng in draws])
-            learnt, corrections = head.extended(args.way), 0
-            for embedding in embed(network, shown, device):
-                if raised(learnt, embedding[None], watched)[0]:
-                    corrections += 1
-                    learnt.update(kernels, embedding[None], labels[i : i + 1])
-            found["after"].append(raised(learnt, own, watched).mean())
-            found["corrections"].append(corrections)
+    head = fitted(find_head("lda"), kernels, support, drawn.support.labels)
+    alarms = np.flatnonzero(raised(head, queries, watched) & (labels != watched))
+    own = queries[labels == watched]
+    found = {"recall": raised(head, own, watched).mean(), "after": [], "corrections": []}
+    for i in alarms:
+        image = drawn.query.read(int(i), size)
+        draws = (rng_for(args.seed, "frame", episode, int(i), k) for k in range(FRAMES))
+        shown = images_of([seen_again(image, rng) for rng in draws])
+        learnt, corrections = head.extended(args.way), 0
+        for embedding in embed(network, shown, device):
+            if raised(learnt, embedding[None], watched)[0]:
+                corrections += 1
+                learnt.update(kernels, embedding[None], labels[i : i + 1])
+        found["after"].append(raised(learnt, own, watched).mean())
+        found["corrections"].append(corrections)
     return found
 
 

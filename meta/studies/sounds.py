@@ -30,7 +30,6 @@ from tinytrain.datasets import folder_dataset
 from tinytrain.drift.refit import fitted
 from tinytrain.heads.head import UNKNOWN
 from tinytrain.heads.registry import find_head
-from tinytrain.kernels.blas import one_thread
 from tinytrain.meta.bench.statistics import mean_interval
 from tinytrain.meta.studies.heads import embedded
 from tinytrain.meta.studies.study import Study, episodes_option, grid, option, table, task_options
@@ -51,7 +50,7 @@ def run_job(network, dataset, args) -> dict:
     strange = every if others is None else embedded(network, others, np.arange(len(others)))
     background = [at_least(0)(count) for count in args.background.split(",")] if args.others else []
     rates = {f"{name} {n}": [] for n in background for name in RATES}
-    with one_thread(), np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
         for episode in range(args.episodes):
             (support, labels), (queries, truth), rest = drawn(dataset, groups, args, episode)
             for name in HEADS:

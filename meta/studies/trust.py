@@ -30,7 +30,6 @@ from tinytrain.heads.lda import METHOD
 from tinytrain.heads.moments import UNIT, Moments, products_of, sums_of
 from tinytrain.heads.scatter_head import ScatterHead
 from tinytrain.heads.triangle import packed, unpacked
-from tinytrain.kernels.blas import one_thread
 from tinytrain.meta.bench.statistics import stratified
 from tinytrain.meta.studies.heads import embedded, indices
 from tinytrain.meta.studies.study import (
@@ -68,25 +67,24 @@ def run_job(network, dataset, args, episode: int) -> dict:
         deltas = [first, *honest[1:]]
         return merge(kernels, deltas, [str(k) for k in range(len(deltas))], **how)
 
-    with one_thread():
-        honest = [_delta(kernels, every[support[share]], labels[share]) for share in shares]
-        others = {name: _lying(honest[0], name) for name in LIES}
-        for name, camera in CAMERAS.items():
-            x = embed(network, _seen(dataset.images([support[shares[0]]]), camera), Device(threads=1))
-            others[name] = _delta(kernels, x, labels[shares[0]])
-        found = {}
-        for name, delta in {"honest": honest[0], **others}.items():
-            row = found[name] = {"merged": right(merged(delta).delta), "robust": None, "out": 0, "others": 0}
-            try:
-                robust = merged(delta, robust=True)
-            except InputError:  # nobody can tell who is right
-                continue
-            row |= {"robust": right(robust.delta), "out": int("0" in robust.outvoted)}
-            row["others"] = len(robust.outvoted) - row["out"]
-        whole = _of(METHOD.of_moments(kernels, _moments(every[support], labels)))
-        noise = {"inf": right(whole)}
-        for epsilon in EPSILONS:
-            noise[f"{epsilon:g}"] = right(private(whole, epsilon, random.Random(episode)))
+    honest = [_delta(kernels, every[support[share]], labels[share]) for share in shares]
+    others = {name: _lying(honest[0], name) for name in LIES}
+    for name, camera in CAMERAS.items():
+        x = embed(network, _seen(dataset.images([support[shares[0]]]), camera), Device(threads=1))
+        others[name] = _delta(kernels, x, labels[shares[0]])
+    found = {}
+    for name, delta in {"honest": honest[0], **others}.items():
+        row = found[name] = {"merged": right(merged(delta).delta), "robust": None, "out": 0, "others": 0}
+        try:
+            robust = merged(delta, robust=True)
+        except InputError:  # nobody can tell who is right
+            continue
+        row |= {"robust": right(robust.delta), "out": int("0" in robust.outvoted)}
+        row["others"] = len(robust.outvoted) - row["out"]
+    whole = _of(METHOD.of_moments(kernels, _moments(every[support], labels)))
+    noise = {"inf": right(whole)}
+    for epsilon in EPSILONS:
+        noise[f"{epsilon:g}"] = right(private(whole, epsilon, random.Random(episode)))
     return {"lies": found, "noise": noise}
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from tinytrain.kernels.blas import one_thread
 from tinytrain.meta.training.checkpoint import Paths
 from tinytrain.meta.training.loop import Outcome, Run
 from tinytrain.meta.training.validate import Verdict
@@ -34,9 +33,8 @@ class Finished:
 
 def finish(task, run: Run, paths: Paths) -> Finished:
     """Run to the end and write the chosen network; what int8 weights cost is measured in any case."""
-    with one_thread():
-        outcome = run()
-        floating, int8 = task.validate(outcome.values), task.validate(task.fake_quantised(outcome.values))
+    outcome = run()
+    floating, int8 = task.validate(outcome.values), task.validate(task.fake_quantised(outcome.values))
     network = task.result(outcome.values)
     save_network(network, paths.result)
     return Finished(outcome, floating, int8, network.digest)

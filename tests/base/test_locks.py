@@ -7,7 +7,6 @@ import threading
 import pytest
 
 from tinytrain.base.locks import held_over_forks, lock_within, open_lock
-from tinytrain.kernels import blas
 from tinytrain.kernels.dispatch import machine_code
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -63,9 +62,9 @@ def test_a_file_with_the_number_of_a_former_lock_stays_open_in_a_child(tmp_path)
     assert (tmp_path / "other").read_bytes() == b"text"
 
 
-@pytest.mark.parametrize("of", ["this test", "LLVM", "BLAS"])
+@pytest.mark.parametrize("of", ["this test", "LLVM"])
 def test_a_fork_waits_for_a_lock_and_the_child_finds_it_free_and_what_it_guards_whole(of):
-    lock = {"this test": held_over_forks(), "LLVM": machine_code.LOCK, "BLAS": blas._USERS._lock}[of]
+    lock = {"this test": held_over_forks(), "LLVM": machine_code.LOCK}[of]
     begun, waited, whole = threading.Event(), threading.Event(), []
 
     def half_done():

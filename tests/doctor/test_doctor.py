@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -13,7 +12,7 @@ from tinytrain.cli.commands import doctor as command
 from tinytrain.cli.main import main
 from tinytrain.doctor import checks as doctor
 from tinytrain.doctor import finding as doctorline
-from tinytrain.doctor import kernels_and_blas as doctorcode
+from tinytrain.doctor import kernels as doctorcode
 from tinytrain.doctor.checks import Subject, examine
 from tinytrain.doctor.finding import BAD, OK, STATES, WARNING, Line
 from tinytrain.doctor.linux import GET_THROTTLED, LinuxReadings
@@ -57,7 +56,7 @@ def space(free=10**9, flag=0, files=10**6):
 
 @pytest.fixture
 def examined(tmp_path, monkeypatch):
-    """Lines by name for a machine with these files, without the checks of numba and BLAS."""
+    """Lines by name for a machine with these files, without the checks of numpy and numba."""
     monkeypatch.setattr(doctor, "CHECKS", [c for c in doctor.CHECKS if c.__module__ != doctorcode.__name__])
 
     def examined(files, **options):
@@ -188,7 +187,7 @@ def test_a_disk_that_does_not_answer_is_bad(examined):
     assert state(examined(SERVER, statvfs=broken), "disk folder")[0] == BAD
 
 
-# ---- numba, kernels, BLAS --------------------------------------------------------------------
+# ---- numpy, numba, kernels -------------------------------------------------------------------
 
 
 POOL = "kernels.dense.pool-0123456789abcdef.kernel"
@@ -295,37 +294,15 @@ def test_kernels_that_python_must_call_one_by_one_are_a_warning(monkeypatch, ker
     assert line.remedy is None if wanted == OK else "llvmlite" in line.remedy
 
 
-def test_numpy_without_a_blas_is_a_warning(monkeypatch):
-    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
-    assert doctorcode.blas(None)[0].state == OK
-    monkeypatch.setattr(doctorcode, "BLAS_PROBE", "print('null')")
-    assert doctorcode.blas(None)[0].state == WARNING
-
-
-@pytest.mark.parametrize("name", ["numpy", "threadpoolctl"])
-def test_a_broken_numpy_is_bad_and_ends_no_doctor(tmp_path, monkeypatch, name):
-    (tmp_path / f"{name}.py").write_text("raise ImportError('half of it is missing')")
+def test_a_broken_numpy_is_bad_and_ends_no_doctor(tmp_path):
+    (tmp_path / "numpy.py").write_text("raise ImportError('half of it is missing')")
     done = subprocess.run(
         [sys.executable, "-m", "tinytrain", "doctor"],
         capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
-    (line,) = [row for row in done.stdout.splitlines() if " blas " in row]
+    (line,) = [row for row in done.stdout.splitlines() if " numpy " in row]
     assert line.startswith("bad") and "half of it is missing" in line
     assert done.returncode == 3 and "Traceback" not in done.stderr
-
-
-def test_a_blas_that_was_told_to_take_the_kernels_of_another_processor_is_a_warning(monkeypatch):
-    """A process without the variable shows the default choice of OpenBLAS."""
-    own = doctorcode._own_kernels()
-    if own is None:
-        pytest.skip("the BLAS of this numpy has no such choice")
-    for wanted in (own, "Nehalem"):  # OpenBLAS ignores kernels that this processor cannot run
-        monkeypatch.setenv("OPENBLAS_CORETYPE", wanted)
-        (line,) = doctorcode.blas(None)
-        told = line.facts["architecture"] != own
-        assert line.state == (WARNING if told else OK)
-        assert (own in line.value and "OPENBLAS_CORETYPE" in line.remedy) if told else line.remedy is None
-    assert told or platform.machine() != "x86_64"
 
 
 # ---- the command -------------------------------------------------------------------------------
@@ -340,7 +317,7 @@ def test_the_command_imports_no_numba_and_agrees_with_its_exit_code():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     result = json.loads(done.stdout)
     names = [row["name"] for row in result["checks"]]
-    assert {"python", "memory", "numba", "kernels", "calls", "blas", "cgroups", "disk cache"} <= set(names)
+    assert {"python", "memory", "numba", "kernels", "calls", "numpy", "cgroups", "disk cache"} <= set(names)
     worst = max(STATES.index(row["state"]) for row in result["checks"])
     assert result["state"] == STATES[worst]
     assert done.stderr.strip() == f"False {3 if result['state'] == BAD else 0}"

@@ -75,7 +75,7 @@ def test_the_report_is_json_with_every_promised_key(report):
     assert facts["selection"][0].keys() >= {"layer", "name", "channels", "n_channels", "of", "bias"}
     assert facts["seconds"]["total"] == pytest.approx(sum(facts["seconds"].values()) / 2)
     assert (facts["policy"], facts["backbone"], facts["seed"]) == ("test", "toy", 0)
-    assert facts["threads"]["blas"] == 1 and facts["threads"]["lanes"] >= 1
+    assert facts["threads"]["lanes"] >= 1
     assert len(facts["losses"]) == 5
 
 

@@ -7,7 +7,7 @@ them), `hard` (whether the system refuses any memory beyond the baseline, the bu
 (whether a whole second call is measured instead, from planning to the report).
 
 What happens before the baseline is outside the budget: images decoded, network loaded, plan
-made and bound, kernels and BLAS warmed with the plan's own shapes on every worker at the same time
+made and bound, kernels warmed with the plan's own shapes on every worker at the same time
 in an anonymous mapping that is unmapped again; freed heap goes back to the system, so that nothing
 the adaptation takes from it can hide.
 """
@@ -46,7 +46,6 @@ from tinytrain.runtime.trainer import Trainer
 
 HARD_SLACK = 10**6
 REPEATS = 5  # of every segment while warming
-SIDE = 768  # of matrices whose product takes so long that all workers are inside BLAS at the same time
 
 
 STATUS = os.open("/proc/self/status", os.O_RDONLY)
@@ -127,9 +126,6 @@ def warm_lanes(workers, others) -> None:
     meet = threading.Barrier(len(workers))
 
     def work(lane):
-        square = Arena(3 * 4 * SIDE**2).view(0, (3, SIDE, SIDE), np.float32)
-        meet.wait()
-        np.matmul(square[0], square[1], out=square[2])
         for calls, _ in lane.segments.values():
             for _ in range(REPEATS):
                 meet.wait()

@@ -20,10 +20,10 @@ TASK = ("--way", "3", "--shots", "3", "--queries", "3")
 
 
 def digest(folder, threads, hash_seed, cache=None, seed=0):
-    """SHA-256 of the delta that one process writes; BLAS is offered as many threads as there are workers."""
+    """SHA-256 of the delta that one process writes."""
     out = folder / "delta.safetensors"
     command = [sys.executable, "-m", "tinytrain", "adapt", *TASK, "--seed", str(seed), "--out", str(out)]
-    variables = {"PYTHONHASHSEED": hash_seed, "OPENBLAS_NUM_THREADS": str(threads)}
+    variables = {"PYTHONHASHSEED": hash_seed}
     if cache:
         variables["TINYTRAIN_CACHE"] = str(cache)
     command += ["--threads", str(threads)]

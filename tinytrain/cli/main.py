@@ -4,7 +4,6 @@ import gc
 import importlib
 import os
 import sys
-import threading
 from types import ModuleType
 
 from tinytrain import __version__
@@ -96,21 +95,6 @@ def run(arguments: list[str]) -> int | None:
     return command.run(parsed)
 
 
-def _spare_threads() -> None:
-    """Let BLAS start no threads if the system allows too few: it would interrupt the process.
-
-    BLAS reads the variable when numpy is imported, which no module has done yet.
-    """
-    held = threading.Event()
-    probes = [threading.Thread(target=held.wait, daemon=True) for _ in range(1, os.cpu_count() or 1)]
-    try:
-        for probe in probes:
-            probe.start()
-    except RuntimeError:
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    held.set()
-
-
 def _run_and_tell(arguments: list[str]) -> int | None:
     """`run`, which also says on stderr when kernels are compiled."""
     with CompilingLine() as line, WATCH.told(line):
@@ -125,7 +109,8 @@ def main(arguments: list[str] | None = None) -> int:
     ANSWER.begin()
     if arguments is not None:
         return guarded(run, arguments, json_errors=True)
-    _spare_threads()
+    # BLAS reads it when numpy is imported, which no module has done yet: products of numpy are small here.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     code = guarded(_run_and_tell, json_errors=True)
     gc.disable()  # all memory goes with the process; a search for garbage first would take 15 ms
     return code

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tinytrain.base.units import format_bytes
-from tinytrain.doctor import kernels_and_blas as doctorcode
+from tinytrain.doctor import kernels as doctorcode
 from tinytrain.doctor.finding import BAD, OK, WARNING, Line
 from tinytrain.doctor.linux import CAPPED, HOT, THROTTLED, UNDER_VOLTAGE, LinuxReadings
 from tinytrain.kernels.compile_cache.facts import cpu_fields
@@ -173,6 +173,6 @@ def _below(amount: int, limits: tuple[int, int]) -> str:
 
 
 CHECKS = (
-    python, cpu, memory, swap, doctorcode.numba, doctorcode.kernels, doctorcode.calls,
-    doctorcode.blas, memory_controller, disks, governor, throttling, temperature,
+    python, cpu, memory, swap, doctorcode.numpy, doctorcode.numba, doctorcode.kernels, doctorcode.calls,
+    memory_controller, disks, governor, throttling, temperature,
 )  # fmt: skip

@@ -13,7 +13,6 @@ from tinytrain.guard.guard import ADAPTED, HEAD, Evidence, Verdict, judge, vetoe
 from tinytrain.heads.head import Head
 from tinytrain.heads.leave_one_out import macs
 from tinytrain.heads.registry import find_head
-from tinytrain.kernels.blas import one_thread
 from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
 from tinytrain.pipeline import second_look as adapting
@@ -63,7 +62,7 @@ def adapt(
         reports.append(adapting.adapt(member.network, alone, None, member, seed, device, force, train))
         left = left and left - reports[-1].ran.used
     clock = device.clock()
-    with one_thread(), np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
         delta, guard, answers, head = _with_joint_head(planner, episode, reports, device, clock, force)
     ran = together(reports, clock)
     warnings = dict.fromkeys((*_warnings(reports), *(late(ran.used, seconds) if seconds else ())))

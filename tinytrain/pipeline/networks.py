@@ -20,7 +20,6 @@ from tinytrain.episode.episode import Images
 from tinytrain.episode.kinds import kind_of
 from tinytrain.heads.head import unit
 from tinytrain.heads.side_by_side import JointLda
-from tinytrain.kernels.blas import one_thread
 from tinytrain.network.committee import Committee, members_of
 from tinytrain.network.input_spec import InputSpec
 from tinytrain.network.network import Network
@@ -92,8 +91,7 @@ def compared(
     products = [(part @ part.T).astype(float) for part in parts]
     order = range(len(members))
     every = [c for size in order for c in combinations(order, size + 1)]
-    with one_thread():
-        right = {c: _right(c, products, labels, sum(members[k].embedding_size for k in c)) for c in every}
+    right = {c: _right(c, products, labels, sum(members[k].embedding_size for k in c)) for c in every}
     base = tuple(range(len(used)))
     rows = [
         Compared(
@@ -127,8 +125,7 @@ def left_out(network: Network, images: Images, seed: int, device: Device) -> flo
     """The fraction of the `images`, two of each class or more, that a head names rightly after the others."""
     chosen = _spread(images.labels, seed)
     seen = embed(network, images.take(chosen), device).astype(float)
-    with one_thread():
-        return float(_right((0,), [seen @ seen.T], images.labels[chosen], network.embedding_size).mean())
+    return float(_right((0,), [seen @ seen.T], images.labels[chosen], network.embedding_size).mean())
 
 
 def preferred(rows: Sequence[Compared], tiers: Sequence[str]) -> str:

@@ -65,7 +65,7 @@ class Report(ABC):
             "estimate": self.estimate.to_json(),
             "seconds": {**self.ran.seconds, "total": sum(self.ran.seconds.values())},
             **content.time_given(self.plan, self.ran.used),
-            "threads": {"lanes": min(self.ran.threads, self.plan.resources.workers), "blas": 1},
+            "threads": {"lanes": min(self.ran.threads, self.plan.resources.workers)},
             "queries": content.queries(self.episode, self.answers),
             "layers": content.layers(self.network),
             "skipped": [skipped.to_json() for skipped in self.episode.skipped],

@@ -227,6 +227,5 @@ def _given(facts: dict) -> str:
 
 def _threads(facts: dict) -> str:
     t, r = facts["threads"], facts["resources"]
-    workers = f"{t['lanes']} image{'s' if t['lanes'] > 1 else ''}"
-    at_once = f"{workers} at once, BLAS on {t['blas']} thread each"
+    at_once = f"{t['lanes']} image{'s' if t['lanes'] > 1 else ''} at once"
     return f"{at_once}, {facts['kernels']} kernels, {r['steps']} steps"

@@ -15,7 +15,6 @@ from tinytrain.episode.kinds import kind_of
 from tinytrain.heads import leave_one_out
 from tinytrain.heads.head import Head
 from tinytrain.heads.repeats import Repeats
-from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
 from tinytrain.network.replay import Replay
 from tinytrain.plan.plan import Plan
@@ -70,7 +69,6 @@ class Run:
 
     def __enter__(self) -> "Run":
         with ExitStack() as stack:
-            stack.enter_context(one_thread())
             stack.enter_context(np.errstate(all="ignore"))
             self._end = stack.pop_all()
         return self

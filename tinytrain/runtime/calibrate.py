@@ -13,7 +13,6 @@ import numpy as np
 from tinytrain import kernels as kernel_table
 from tinytrain.base.errors import InputError
 from tinytrain.episode.episode import Images
-from tinytrain.kernels.blas import one_thread
 from tinytrain.network.network import Network
 from tinytrain.network.quantisation import Codes, Quantisation, input_obstacle, nodes_obstacle
 
@@ -67,13 +66,12 @@ class FloatPass:
     def run(self, image: np.ndarray) -> Iterator[tuple[tuple[int, str], np.ndarray]]:
         """((layer, "output" or "sum"), values) of every layer, in order."""
         made = {-1: image}
-        with one_thread():
-            for i, (layer, sources) in enumerate(zip(self.network.nodes, self.network.sources, strict=True)):
-                made[i] = self._convolved(i, layer, made[sources[0]])
-                yield (i, "output"), made[i]
-                if layer.adds:
-                    made[i] = made[i] + made[sources[1]]
-                    yield (i, "sum"), made[i]
+        for i, (layer, sources) in enumerate(zip(self.network.nodes, self.network.sources, strict=True)):
+            made[i] = self._convolved(i, layer, made[sources[0]])
+            yield (i, "output"), made[i]
+            if layer.adds:
+                made[i] = made[i] + made[sources[1]]
+                yield (i, "sum"), made[i]
 
     def _convolved(self, i: int, layer, x: np.ndarray) -> np.ndarray:
         # A copy: kernels are compiled once, for arrays that can be written to.

@@ -14,7 +14,6 @@ from tinytrain.base.errors import AnswerError, one_line
 from tinytrain.delta.delta import Changes, Delta, apply
 from tinytrain.episode.episode import Images
 from tinytrain.episode.kind import Change
-from tinytrain.kernels.blas import one_thread
 from tinytrain.network.committee import Committee
 from tinytrain.network.network import Network
 from tinytrain.plan.recipe import MOST_WORKERS
@@ -109,7 +108,7 @@ class Embedder:
             self.add_worker()
         others = Workers(hands - 1)
         try:
-            with one_thread(), np.errstate(all="ignore"):  # what overflows is said above, in one line
+            with np.errstate(all="ignore"):  # what overflows is said above, in one line
                 others.in_turns([*numbers], count, look)
         finally:
             others.close()
@@ -122,11 +121,10 @@ class Embedder:
         """
         codes = np.empty((len(images), *self.program.externals["features"].shape), np.uint8)
         ranges = np.empty((len(images), 2), np.float32)
-        with one_thread():
-            for i in range(len(images)):
-                features = self.features(images.image(i, self.network.input))
-                at = self.network, self.program.purpose.start
-                self.program.backend.keep_features(self.kernels, *at, features, codes[i], ranges[i])
+        for i in range(len(images)):
+            features = self.features(images.image(i, self.network.input))
+            at = self.network, self.program.purpose.start
+            self.program.backend.keep_features(self.kernels, *at, features, codes[i], ranges[i])
         return codes, ranges
 
     def features(self, image: np.ndarray, augmentation: Change | None = None, worker: int = 0) -> np.ndarray:

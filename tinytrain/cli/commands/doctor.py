@@ -3,7 +3,7 @@
 from tinytrain.cli.commands.common import add_json, print_result
 
 DESCRIPTION = (
-    "Check Python, processor, memory, numba and its compiled kernels, BLAS, control groups, disk space, "
+    "Check Python, processor, memory, numba and its compiled kernels, control groups, disk space, "
     "clock and temperature. Nothing is changed. Each line is ok, warning or bad, with a remedy below it. The "
     "exit code is 3 if anything is bad, else 0."
 )

@@ -1,4 +1,4 @@
-"""Checks of the code that computes: numba, compiled kernels, BLAS."""
+"""Checks of the code that computes: numpy, numba and compiled kernels."""
 
 import json
 import os
@@ -25,13 +25,7 @@ import numba, llvmlite.binding
 cpu = llvmlite.binding.get_host_cpu_name()
 print(json.dumps([numba.__version__, cpu, time.perf_counter() - start]))
 """
-# OpenBLAS reads this variable when it is loaded, and uses the kernels of the processor that it names.
-CORE = "OPENBLAS_CORETYPE"
-BLAS_PROBE = """
-import json
-from tinytrain.kernels.blas import library
-print(json.dumps(library()))
-"""
+NUMPY_PROBE = "import json, numpy; print(json.dumps(numpy.__version__))"
 PACKAGED_PROBE = """
 import json
 from tinytrain.kernels.dispatch.target import packaged
@@ -44,10 +38,16 @@ check_executable()
 from tinytrain.kernels.dispatch.native_calls import native_support
 print(json.dumps({"kernels": native_support()}))
 """
-REINSTALL = "install it from wheels: pip install --force-reinstall --only-binary=:all: numpy threadpoolctl"
 IN_NUMPY = "kernels run in plain numpy, several times slower; "
 REINSTALL_NUMBA = "pip install --force-reinstall numba"
 WARM_UP = "run tinytrain warmup, so that the first adaptation does not have to compile them"
+
+
+def numpy(subject) -> list[Line]:
+    version, problem = _asked(NUMPY_PROBE)
+    if problem:
+        return [Line("numpy", BAD, problem, "pip install --force-reinstall --only-binary=:all: numpy")]
+    return [Line("numpy", OK, str(version))]
 
 
 def numba(subject) -> list[Line]:
@@ -66,14 +66,11 @@ def _without_numba(name: str, problem: str) -> Line:
     return Line(name, WARNING, value, IN_NUMPY + remedy)
 
 
-def _asked(probe: str, without: str = "") -> tuple[object, str | None]:
-    """(JSON output of `probe`, None) or (None, the problem); its environment lacks the variable `without`."""
-    environment = {name: value for name, value in os.environ.items() if name != without}
+def _asked(probe: str) -> tuple[object, str | None]:
+    """(JSON output of `probe`, None) or (None, the problem)."""
+    command = [sys.executable, "-c", probe]
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", probe],
-            capture_output=True, text=True, timeout=IMPORT_SECONDS, env=environment,
-        )  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, f"could not be tried: {error}"
     try:
@@ -161,27 +158,3 @@ def calls(subject) -> list[Line]:
         value = "each from Python: slower by a tenth, and two threads are hardly faster than one"
         return [Line("calls", WARNING, value, "pip install --force-reinstall llvmlite numba", facts=found)]
     return [Line("calls", OK, "many kernels per call from Python", facts=found)]
-
-
-def blas(subject) -> list[Line]:
-    row, problem = _asked(BLAS_PROBE)
-    if problem:
-        return [Line("blas", BAD, f"numpy or threadpoolctl {problem}", REINSTALL)]
-    if row is None:
-        return [Line("blas", WARNING, "no library for matrix products found", REINSTALL)]
-    value = f"{row['internal_api']} {row.get('version') or '?'}, {row['num_threads']} threads"
-    if row.get("architecture"):
-        value += f", {row['architecture']}"
-    value += " (one while adapting)"
-    own = _own_kernels() if CORE in os.environ else None
-    if own in (None, row.get("architecture")):
-        return [Line("blas", OK, value, facts=row)]
-    value += f"; without {CORE}={os.environ[CORE]} it would use its kernels for {own}"
-    remedy = f"unset {CORE}: matrix products may be twice as fast"
-    return [Line("blas", WARNING, value, remedy, facts=row | {"own_architecture": own})]
-
-
-def _own_kernels() -> str | None:
-    """The processor whose kernels OpenBLAS uses by default; None if unknown."""
-    row, _ = _asked(BLAS_PROBE, without=CORE)
-    return (row or {}).get("architecture")
