@@ -99,7 +99,8 @@ def apply_mask(g, bits):
         part = g[k * size : min((k + 1) * size, g.shape[0])]
         bit = np.uint8(1 << k)
         for i in range(part.shape[0]):
-            part[i] = part[i] if bits[i] & bit else ZERO
+            value = part[i]  # read in any case, so that the loop has no branch
+            part[i] = value if np.uint8(bits[i] & bit) else ZERO
 
 
 @kernel
