@@ -254,7 +254,7 @@ def test_a_forked_process_predicts_although_a_thread_of_its_parent_had_the_turn(
     begun, over = threading.Event(), threading.Event()
 
     def takes_the_turn():
-        with predictor.embedder._turn:
+        with predictor.embedder._turns[0]:
             begun.set()
             over.wait()
 
