@@ -33,7 +33,7 @@ DOCUMENTS |= {
 MORE = (
     "tinytrain.datasets.folder.folder_dataset",
     "tinytrain.datasets.folder.folder_episode",
-    "tinytrain.datasets.open_dataset",
+    "tinytrain.datasets.named.open_dataset",
     "tinytrain.datasets.samplers.sample_episode",
     "tinytrain.policies.common.Policy",
     "tinytrain.heads.head.HeadMethod",

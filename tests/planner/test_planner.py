@@ -81,7 +81,7 @@ def test_a_size_that_is_known_is_held_against_every_limit_to_the_byte():
         assert [known.nbytes(wanted, resources, limit=n) for n in limits] == [None, size, size, None]
 
 
-def test_only_bytes_that_are_left_are_spent_on_transposed_gradients():
+def test_only_bytes_that_are_left_are_spent_on_larger_row_tiles():
     network, resources = toy(WIDE, size=16), Resources(0, 1, 4, 4)
     wanted, task = recipe(everything(network)), TaskShape(4, 2)
     programs = Programs(network, task)
@@ -91,9 +91,6 @@ def test_only_bytes_that_are_left_are_spent_on_transposed_gradients():
         for memory in (10**7, usual.nbytes - 1)
     ]
     assert tiles == [WIDE_TILES[0], None]
-    faster = programs.training(wanted, resources, tiles[0])
-    for program, transposes in ((usual, False), (faster, True)):
-        assert ("transpose" in {c.kernel for s in program.segments.values() for c in s.calls}) == transposes
 
 
 @each("network", [toy_network(), toy(WIDE, size=16), load_backbone("small")])
