@@ -14,6 +14,10 @@ _MODULES = {
 __all__ = [name for names in _MODULES.values() for name in names]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str):
     for module, names in _MODULES.items():
         if name in names:

@@ -1,6 +1,7 @@
 """What a device reads beside images: features of motion and spectra of sound have the bits of Python."""
 
 import ctypes
+import ctypes.util
 from dataclasses import asdict, replace
 
 import emitted
@@ -76,6 +77,27 @@ def test_functions_in_c_have_the_bits_of_numpy(tmp_path):
         c.tt_transform(pointer(re), pointer(im), size, *map(pointer, portable.turns(size)))
         assert (re * re + im * im)[: size // 2 + 1].tobytes() == portable.powers(frame)[0].tobytes()
         np.testing.assert_allclose(re + 1j * im, np.fft.fft(frame[0].astype(float)), atol=1e-4)
+
+
+def test_without_an_instruction_products_and_sums_are_fused_to_the_same_bits(tmp_path):
+    """Held against the C library: of any size, in the middle of two floats, and below normal numbers."""
+    c = emitted.shared([SOURCES / "kernels_math.c"], tmp_path / "k.so")
+    if not hasattr(c, "tt_fused"):
+        pytest.skip("this compiler has the instruction")
+    fma = ctypes.CDLL(ctypes.util.find_library("m")).fmaf
+    for function in (fma, c.tt_fused):
+        function.restype, function.argtypes = ctypes.c_float, (ctypes.c_float,) * 3
+    for scale in (0, 40, -63, -70):
+        a, b = (np.ldexp(RNG.integers(1, 2**12, 3000) * 2.0**-11, scale) for _ in range(2))
+        power = np.floor(np.log2(a * b)) - RNG.integers(-26, 26, 3000)
+        terms = RNG.choice([-1, 1], 3000) * np.ldexp(
+            1 + RNG.integers(0, 2**23, 3000) * 2.0**-23, power.astype(int)
+        )
+        for triple in zip(*(x.astype(np.float32).tolist() for x in (a, b, terms)), strict=True):
+            assert c.tt_fused(*triple) == fma(*triple), triple
+    below = (*map(float.fromhex, ("0x1.bed97p-75", "0x1.255326p-76", "0x1.61949p-128")),)
+    assert c.tt_fused(*below) == fma(*below) == float.fromhex("0x1.619498p-128")
+    assert c.tt_rounds_as_written()
 
 
 @pytest.mark.parametrize("name", quick(["motion-4-esn", "motion-1", "motion-3"]))

@@ -1,5 +1,8 @@
 """A compiled forward pass: what the oracles embed and an adaptation caches, in fewer bytes than training."""
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -70,6 +73,31 @@ def test_a_list_has_the_embeddings_of_its_images_whatever_the_threads(threads, n
     assert room.tobytes() == b"".join(x.tobytes() for x in alone)
     assert embedder.workers == min(threads, 40 // IMAGES_OF_WORKER)
     assert embedder.arena == embedder.workers * embedder.program.nbytes
+
+
+def test_callers_may_ask_for_more_workers_than_there_are_cores_and_share_those_that_there_are(monkeypatch):
+    monkeypatch.setattr("tinytrain.runtime.embedder.cores", lambda: 1)
+    network = network_of(*FORMS[0])
+    arrays = images_of(network.input.shape, 40)
+    images = Images(np.zeros(40, np.int32), tuple(map(str, range(40))), lambda i, size: arrays[i])
+    embedder = Embedder(network)
+    want = embedder.embed(images).tobytes()
+    embedder.threads = 4
+    meet, add = threading.Barrier(6), embedder.add_worker
+
+    def slowly():
+        time.sleep(0.01)
+        add()
+
+    monkeypatch.setattr(embedder, "add_worker", slowly)
+
+    def embedded(_):
+        meet.wait(100)
+        return embedder.embed(images).tobytes()
+
+    with ThreadPoolExecutor(6) as callers:
+        assert set(callers.map(embedded, range(6))) == {want}
+    assert embedder.workers == 4
 
 
 @each("name, precision", FORMS)

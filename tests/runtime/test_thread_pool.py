@@ -6,8 +6,8 @@ import random
 import sys
 import threading
 import time
+import weakref
 from functools import partial
-from pathlib import Path
 
 import pytest
 from cases import each
@@ -132,18 +132,56 @@ def test_an_error_in_a_turn_reaches_the_caller_and_nobody_waits_for_it(threads, 
 
 
 @each(
-    ("quota", "found"),
-    [("max 100000", 4), ("150000 100000", 2), ("900000 100000", 4), ("5000 100000", 1), (None, 4)],
+    ("quotas", "found"),
+    [
+        ({"": "max 100000"}, 4),
+        ({"": "150000 100000"}, 2),
+        ({"": "900000 100000"}, 4),
+        ({"a.slice/b.service": "5000 100000"}, 1),
+        ({"a.slice": "250000 100000", "a.slice/b.service": "max 100000"}, 3),
+        ({"other.slice": "5000 100000"}, 4),
+        ({}, 4),
+    ],
 )
-def test_cores_are_those_that_affinity_and_quota_leave(quota, found, monkeypatch):
-    def read(path):
-        if quota is None:
-            raise FileNotFoundError
-        return f"{quota}\n"
-
+def test_cores_are_those_that_affinity_and_quotas_of_own_cgroups_leave(quotas, found, tmp_path, monkeypatch):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("1:name=systemd:/\n0::/a.slice/b.service\n")
+    for group, quota in quotas.items():
+        folder = tmp_path / "sys/fs/cgroup" / group
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cpu.max").write_text(f"{quota}\n")
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 3, 5, 9})
-    monkeypatch.setattr(Path, "read_text", read)
-    assert cores() == found
+    assert cores(tmp_path) == found
+    assert cores(tmp_path / "nothing") == 4
+
+
+@each("threads", [0, 2])
+def test_an_interrupt_comes_before_other_errors_and_no_error_keeps_what_workers_had(threads):
+    class Held:
+        pass
+
+    def fail(hand, k, error):
+        kept = Held()
+        held.add(kept)
+        hand.begin_turn()
+        if k == 1:
+            both.wait(100)
+            raise error
+        if k == 0:
+            hand.end_turn()
+            both.wait(100)
+        raise ValueError
+
+    for error in (KeyboardInterrupt, ValueError) if threads else (ValueError,):
+        workers, held, both = Workers(threads), weakref.WeakSet(), threading.Barrier(2 if threads else 1)
+        gc.disable()
+        try:
+            with pytest.raises(error):
+                workers.in_turns([Hand() for _ in range(threads + 1)], 2, partial(fail, error=error))
+            workers.close()
+            assert not held
+        finally:
+            gc.enable()
 
 
 def test_closing_ends_the_threads_and_so_does_letting_go_of_them():

@@ -1,7 +1,7 @@
 """Kernels by name. `load` returns the compiled kernels, or the numpy reference if numba does not work.
 
-Conventions: outputs first, then inputs, then scalars; float32 and C-contiguous; a kernel does not
-allocate, does not raise and has no state.
+Conventions: outputs first, then inputs, then scalars; float32 and, but for products, C-contiguous; a kernel
+does not allocate, does not raise and has no state.
 """
 
 import itertools

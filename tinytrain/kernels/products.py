@@ -38,7 +38,9 @@ def _add_tiles(typing, arrays, how):
 
 @kernel
 def product(y, x, w, b, skip, how):
-    """y (m, n) = x (m, k) @ w (k, n), of any strides but that rows of y and skip have no gaps.
+    """y (m, n) = x (m, k) @ w (k, n), of any strides but that rows of y, b and skip have no gaps.
+
+    y overlaps neither x nor w.
 
     `how` is a sum of: ADDS, y is added to; BIAS, then b (n,) is added; SKIP, b + skip (m, n) is; CLAMP, the
     result is limited to 0 to 6.

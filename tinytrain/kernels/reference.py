@@ -264,7 +264,3 @@ def dequantize(x, codes, span):
 
 def copy(y, x):
     y[...] = x.copy()
-
-
-def transpose(y, x):
-    y[...] = x.T

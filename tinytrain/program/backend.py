@@ -32,8 +32,8 @@ class Backend:
     shows_rows = False  # the frozen part asks for some rows of an augmented image at a time
     in_codes = False  # values between layers are codes of the network's `quantisation`
     is_tight = False  # for few bytes: steps, heads and selections are made small before it is refused
-    # Per trained parameter, as policies count. Value, gradient and two moments of 16 bits take 12, and the
-    # rest is room for a second worker.
+    # Per trained parameter, as policies count. Value, gradient and two moments of 16 bits take 12, but the
+    # constants of policies were settled with this.
     parameter_bytes = 16
     emitter = updates = copy = None
 

@@ -58,7 +58,7 @@ class RunFacts:
 class Run:
     """The stages of one adaptation, in the order of its methods; `adapt` calls them. A context manager.
 
-    Inside, BLAS has one thread, and overflow warnings are off: the guard looks at every number.
+    Inside, overflow warnings are off: the guard looks at every number.
     """
 
     def __init__(self, device, network: Network, episode: Episode, seed: int):

@@ -37,7 +37,7 @@ class Binder:
         self.tables: dict[Role, np.ndarray] = {}  # small arrays beside the arena
         # By where they lie: units that work one after another often have the same bytes for the same segment.
         self.bound: dict[tuple, tuple] = {}
-        self._named: dict[Segment, tuple] = {}  # external buffers that it names, and its turns
+        self._named: dict[tuple, tuple] = {}  # external buffers that a segment names, and its turns
 
     def array(self, name: str) -> np.ndarray:
         """The array of a program buffer."""
@@ -66,11 +66,12 @@ class Binder:
         `own` kernels are called instead of others of their names. With a `hand`, others work at the same
         time, and `shared` buffers change when its turn has come.
         """
-        if segment not in self._named:
+        if (segment, hand is None) not in self._named:
             arguments = (a for call in segment.calls for a in call.args)
             named = {a.buffer for a in (*arguments, *segment.outputs) if isinstance(a, View)}
-            self._named[segment] = named & segment.external, turns(segment, shared) if hand else ()
-        named, in_turn = self._named[segment]
+            in_turn = turns(segment, shared) if hand else ()
+            self._named[segment, hand is None] = named & segment.external, in_turn
+        named, in_turn = self._named[segment, hand is None]
         given = frozenset((b, array.ctypes.data) for b, array in externals.items() if b in named)
         key = segment, self.program.offset(workspace.name), given, hand, *(own or {}).values()
         if key not in self.bound:

@@ -62,7 +62,7 @@ class Embedder:
 
     def renew_turns(self) -> None:
         """A forked process lacks the threads whose turn it may be: nobody else would let go of locks."""
-        self._turns = [threading.Lock() for _ in range(self.threads)]
+        self._turns, self._growing = [threading.Lock() for _ in range(MOST_WORKERS)], threading.Lock()
 
     @property
     def arena(self) -> int:
@@ -104,8 +104,9 @@ class Embedder:
                     " others",
                 )
 
-        while self.workers < hands:
-            self.add_worker()
+        with self._growing:
+            while self.workers < hands:
+                self.add_worker()
         others = Workers(hands - 1)
         try:
             with np.errstate(all="ignore"):  # what overflows is said above, in one line

@@ -4,7 +4,6 @@ import os
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -12,14 +11,27 @@ from threading import Thread
 import numpy as np
 
 
-def cores() -> int:
-    """Processors that this process may use: those that ``taskset`` and the quota of its cgroup leave it."""
-    allowed = len(os.sched_getaffinity(0))
+def cores(root: Path = Path("/")) -> int:
+    """Processors that this process may use: those that ``taskset`` and the quotas of its cgroups leave it.
+
+    `root` is where ``proc`` and ``sys`` lie. Of cgroups, version 2 is read.
+    """
+    allowed, top = len(os.sched_getaffinity(0)), root / "sys/fs/cgroup"
     try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return max(1, min(allowed, -(-int(quota) // int(period))))
-    except (OSError, ValueError):  # no such file, or no quota
-        return allowed
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        lines = []
+    own = next((line[3:] for line in lines if line.startswith("0::")), "/")
+    place = top / own.lstrip("/")
+    for folder in (place, *place.parents):
+        try:
+            quota, period = (folder / "cpu.max").read_text().split()
+            allowed = min(allowed, -(-int(quota) // int(period)))
+        except (OSError, ValueError):  # no such file, or no quota
+            pass
+        if folder == top:
+            break
+    return max(1, allowed)
 
 
 class Workers:
@@ -56,17 +68,16 @@ class Workers:
             for work in works[::hands]:
                 work()
         finally:
-            errors = [self._done.get() for _ in self._given]
-        for error in errors:
-            if error is not None:
-                raise error
+            errors = [error for _ in self._given if (error := self._done.get()) is not None]
+            error = None
+        _raise_first(errors)
 
     def in_turns(self, hands: Sequence["Hand"], count: int, do: Callable[["Hand", int], None]) -> None:
         """do(hand, k) for each k below `count`, the next one by whichever of the `hands` is free.
 
         What lies between `begin_turn` and `end_turn` of a hand is done for k after the same turn of k - 1 is
         over. Turns of a k that are not those of k - 1 begin when k - 1 is done: see `Hand.last`. Raises what
-        `do` raised; if it did so for several k, that of the first of them.
+        `do` raised; if it did so for several k, that of the first of them, but an interrupt before all else.
         """
         following, failed = SimpleQueue(), []
         following.put((0, None))  # the next k, and where it hears of what k - 1 has done
@@ -89,14 +100,27 @@ class Workers:
                     failed.append((k, error))
 
         self.run([partial(serve, hand) for hand in hands])
-        if failed:
-            raise min(failed, key=itemgetter(0))[1]
+        failed.sort(key=lambda pair: (isinstance(pair[1], Exception), pair[0]))  # an interrupt first
+        errors = [error for _, error in failed]
+        failed.clear()
+        _raise_first(errors)
 
     def close(self) -> None:
         """Let the threads end, after what they are at."""
         self._end()
         for thread in self._threads:
             thread.join()
+
+
+def _raise_first(errors: list[BaseException]) -> None:
+    """Raise the first, if there is one. No frame holds it then: a cycle would keep what workers had."""
+    if errors:
+        error = errors[0]
+        try:
+            raise error
+        finally:
+            errors.clear()
+            del error
 
 
 class Hand:

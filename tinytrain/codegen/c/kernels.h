@@ -35,7 +35,7 @@
 #endif
 #endif
 
-/* The guard computes in double, with 64 bits. */
+/* The guard and tt_fused compute in double, with 64 bits. */
 typedef char tt_double_has_64_bits[sizeof(1.0) == 8 ? 1 : -1];
 
 /* A convolution's geometry. */
@@ -67,8 +67,10 @@ static inline uint32_t tt_bits_of(float x)
     return bits;
 }
 
-/* a * b + c, rounded once: by an instruction where the processor has one for it. */
-#if (defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__riscv_f)) && !(defined(__clang__) && defined(__FMA__))
+/* a * b + c, rounded once: by an instruction where the processor has one for it. Without an operating system clang takes
+ * one with -fno-math-errno only; otherwise it would call the C library. */
+#if (defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA) || defined(__riscv_f)) && \
+    (!defined(__clang__) || (!defined(__FMA__) && (defined(__NO_MATH_ERRNO__) || defined(__linux__))))
 #define TT_FUSES
 static inline float tt_fused(float a, float b, float c)
 {

@@ -23,5 +23,7 @@ void tt_depthwise_grad_some(float *gx, const float *g, const float *taps, uint32
                     for (uint32_t c = 0; c < n; c++)
                         gx[c] = tt_fused(in[c], w[c], gx[c]);
                 }
+            for (uint32_t c = 0; c < n; c++)
+                gx[c] += 0.0f; /* of a zero, the sign */
         }
 }

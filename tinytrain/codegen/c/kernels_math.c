@@ -22,26 +22,35 @@ int tt_is_finite(float x)
  * -ffp-contract=fast, no compiler of -fassociative-math, and only the register of the unit that it flushes. */
 int tt_rounds_as_written(void)
 {
-    volatile float given[] = {1.0f + 1.0f / 4096.0f, 1.0f, 33554432.0f, 3.0f, 1e-40f};
+    volatile float given[] = {1.0f + 1.0f / 4096.0f,
+                              1.0f,
+                              33554432.0f,
+                              3.0f,
+                              1e-40f,
+                              0x1.bed97p-75f,
+                              0x1.255326p-76f,
+                              0x1.61949p-128f};
     const float near_one = given[0], one = given[1], large = given[2], three = given[3];
     float thirds = 0.0f;
 
     for (int i = 2; i < 6; i++) /* 5 thirds are not the product of 5 and a rounded third */
         thirds += (float)i * one / three;
     return near_one * near_one - (one + 1.0f / 2048.0f) == 0.0f /* a fused product leaves 2^-24 */
-           && (one + large) - large == 0.0f && thirds == 4.6666665f && given[4] * one > 0.0f;
+           && (one + large) - large == 0.0f && thirds == 4.6666665f && given[4] * one > 0.0f
+           && tt_fused(near_one, near_one, -(one + 1.0f / 2048.0f)) == 1.0f / 16777216.0f
+           && tt_fused(given[5], given[6], given[7]) == 0x1.619498p-128f;
 }
 
 #ifndef TT_FUSES
-/* In double the product is exact. The sum may end in the middle of two floats only because it was rounded: then it is
- * moved by one unit to the side of what was lost. */
+/* In double the product is exact. If the sum was rounded to an even number, it is moved by one unit to the side of what
+ * was lost: an odd one is not in the middle of two floats, so that it is rounded as the exact sum is. */
 float tt_fused(float a, float b, float c)
 {
     double product = (double)a * (double)b, wide = (double)c, sum = product + wide, part, lost;
     uint64_t bits;
 
     memcpy(&bits, &sum, sizeof bits);
-    if ((bits & 0x1FFFFFFFu) != 0x10000000u || (bits & 0x7FF0000000000000u) == 0x7FF0000000000000u)
+    if ((bits & 1u) || (bits & 0x7FF0000000000000u) == 0x7FF0000000000000u)
         return (float)sum;
     part = sum - product;
     lost = (product - (sum - part)) + (wide - part);
