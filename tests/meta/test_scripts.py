@@ -36,7 +36,7 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
     "studies.fleet": ("--clients", "load_backbone"),
     "studies.motion": ("--queries", "load_backbone"),
     "studies.analog": ("--episodes", "load_backbone"),
-    "studies.transformers": ("--episodes", "load_backbone"),
+    "studies.transformers": ("--episodes", "open_dataset"),
     "release": ("--episodes", "ship"),
     "pytorch.speed": ("--repeats", "load_backbone"),
 }
