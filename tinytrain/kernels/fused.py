@@ -12,6 +12,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+import tinytrain.kernels.compiler  # noqa: F401 - it tells numba which processor is compiled for
+
 # Without the instruction LLVM calls `fmaf` of the C library, which is about fifty times slower.
 PROBE = """
 declare float @llvm.fma.f32(float, float, float)
