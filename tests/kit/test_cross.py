@@ -24,7 +24,7 @@ import sys
 from pathlib import Path
 from tinytrain.kit.kernels import calls_of_all_kernels, compile_kernels
 from tinytrain.kernels.dispatch.target import Target
-calls = {{key: given for key, given in calls_of_all_kernels().items() if key[0] in {KERNELS}}}
+calls = {{key: given for key, given in calls_of_all_kernels().items() if key[0].name in {KERNELS}}}
 assert len(calls) == {len(KERNELS)}
 compile_kernels(calls, Target(*sys.argv[2:]), Path(sys.argv[1]))
 """
@@ -47,15 +47,13 @@ def crossed(folder, processor: Target):
 
 def native():
     """The same, as this process compiles for itself."""
-    from tinytrain.kernels import compiler
-    from tinytrain.kernels.kernel import kernel_of
     from tinytrain.kit.kernels import calls_of_all_kernels
 
     calls = calls_of_all_kernels().items()
     return {
-        name: unpacked(compiler.machine_code_of(kernel_of(name).source(), given))[1]
-        for (name, _), given in calls
-        if name in KERNELS
+        kernel.name: unpacked(kernel.machine_code(given))[1]
+        for (kernel, _), given in calls
+        if kernel.name in KERNELS
     }
 
 

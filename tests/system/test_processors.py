@@ -18,7 +18,7 @@ from numba.core.codegen import JITCPUCodegen
 from processors import PROCESSORS, X86
 
 HERE = Path(__file__).parent
-ALL_FUSED = {"depthwise_forward", "depthwise_grad_input", "dequantize", "momentum", "sgd"}
+ALL_FUSED = {"depthwise_forward", "depthwise_grad_input", "dequantize"}
 # What numba compiles for, floats in a register, processors that LLVM then compiles for.
 GROUPS = [
     ("nehalem", 8, ["nehalem"]),
@@ -63,7 +63,7 @@ INT8 = {
     | {name: ["vpdpbusd", "vpmuldq"] for name in ("depthwise_codes", "product_codes")},
     "cortex-a53": {
         "add_codes": ["mla"],
-        "product_codes": ["smull", "smlal2", "sadalp", "addp", "sqdmulh", "srshl"],
+        "product_codes": ["smull", "smlal2", "sadalp", "sqdmulh", "srshl"],
         "product_wide": ["smlal", "smlal2", "sqdmulh", "srshl"],
         "depthwise_codes": ["smlal", "smlal2", "sqdmulh", "srshl"],
         **{name: ["fmla"] for name in FUSED_ROWS},

