@@ -2,6 +2,7 @@
 
 import io
 import sys
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -127,3 +128,8 @@ def test_a_name_that_is_no_text_can_be_printed():
 def test_pil_is_not_imported_to_see_that_an_array_is_none(monkeypatch):
     monkeypatch.delitem(sys.modules, "PIL.Image")
     assert is_single(PIXELS) and "PIL.Image" not in sys.modules
+
+
+def test_an_array_is_none_while_another_thread_imports_pil(monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL.Image", ModuleType("PIL.Image"))
+    assert is_single(PIXELS)

@@ -98,6 +98,9 @@ class ImageKind(Kind):
 
 
 def _is_pil(value) -> bool:
-    """Whether `value` is a PIL image. PIL is not imported for it: without PIL there are none."""
-    module = sys.modules.get("PIL.Image")
-    return module is not None and isinstance(value, module.Image)
+    """Whether `value` is a PIL image. PIL is not imported for it: without its class there are none.
+
+    While another thread imports PIL, the module is there and its class is not.
+    """
+    found = getattr(sys.modules.get("PIL.Image"), "Image", None)
+    return found is not None and isinstance(value, found)
