@@ -12,6 +12,7 @@ import threading
 import time
 import urllib.request
 from collections import Counter
+from http.client import HTTPException
 
 import pytest
 from commandline import tt
@@ -112,7 +113,7 @@ class Person(threading.Thread):
 
     def run(self):
         draw = random.Random(self.number)
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, HTTPException):  # also killed amid an answer
             for count in range(10**6):
                 data = draw.choice(self.photos).read_bytes() + b"%d %d" % (self.number, count)
                 name = draw.choice(("ant", "bee", "cat"))
