@@ -1,5 +1,8 @@
 """``tinytrain federate``: what cannot be is one line with the remedy, before any image is looked at."""
 
+import json
+import socket
+import subprocess
 import sys
 
 import pytest
@@ -7,7 +10,9 @@ from cases import each
 from commandline import tt
 from toyfiles import write_images, write_network
 
+from tinytrain import federate
 from tinytrain.federate.client import Server
+from tinytrain.trust.keys import make_key
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +118,50 @@ def test_a_client_sends_its_name_and_its_token_and_reads_the_answer(monkeypatch)
     monkeypatch.setattr("urllib.request.urlopen", answered)
     assert Server("http://pi:1", "a b", "secret").ask("/answer", b"data", round=3) == b"task"
     assert seen == [("http://pi:1/answer?name=a+b&round=3", "Bearer secret", b"data")]
+
+
+def test_an_empty_name_of_a_token_file_opens_no_server_to_others(folder, capsys):
+    """Such as ``--token-file "$TOKEN"`` where that is not set."""
+    pytest.importorskip("flwr", reason="a server needs Flower")
+    words = ("--backbone", folder / "toy.safetensors", "-o", folder / "x.safetensors", "--deadline", "0.01")
+    host = ("--host", "0.0.0.0", "--token-file", "", "--port", "0")
+    code, err = refused(capsys, "server", folder / "state", *host, *words)
+    assert code == 6 and "listening" not in err
+
+
+def test_the_strategies_of_the_command_are_those_of_the_server():
+    pytest.importorskip("flwr", reason="a server needs Flower")
+    from tinytrain.federate import rounds
+
+    assert tuple(rounds.STRATEGIES) == federate.STRATEGIES
+
+
+@pytest.mark.slow  # three processes
+def test_a_server_and_two_clients_are_three_commands_that_write_the_same_file(tmp_path):
+    for name in ("flwr", "cryptography"):
+        pytest.importorskip(name, reason="a server needs Flower, and keys the extra [keys]")
+    write_network(tmp_path)
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    called = {name: make_key(keys / name) for name in ("one", "two")}
+    (tmp_path / "fleet.pub").write_bytes(b"".join((keys / f"{name}.pub").read_bytes() for name in called))
+    write_images(tmp_path / "one", ("ant", "bee"))
+    write_images(tmp_path / "two", ("cat", "dog"))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    where = ("--port", port, "--signed-by", tmp_path / "fleet.pub")
+    commands = {"server": ("server", tmp_path / "state", "--clients", 2, *where)}
+    for name in called:
+        who = ("--name", name, "--key", keys / name)
+        commands[name] = ("client", f"http://127.0.0.1:{port}", tmp_path / name, *who)
+    more = ("--backbone", tmp_path / "toy.safetensors", "--json", "-q", "-o")
+    running = {}
+    for name, words in commands.items():
+        program = [sys.executable, "-m", "tinytrain", "federate", *words, *more, tmp_path / f"{name}.out"]
+        running[name] = subprocess.Popen([*map(str, program)], stdout=subprocess.PIPE)
+    said = {name: json.loads(process.communicate()[0]) for name, process in running.items()}
+    assert said["server"]["rounds"][0]["answered"] == ["one", "two"]
+    assert said["one"]["classes"] == ["ant", "bee", "cat", "dog"]
+    assert len([*tmp_path.glob("state/round-1/*.sig")]) == 2
+    written = {(tmp_path / f"{name}.out").read_bytes() for name in commands}
+    assert len(written) == 1 and tt("predict", tmp_path / "one.out", tmp_path / "one/ant/0-0.png") == 0
