@@ -151,7 +151,7 @@ class HttpGrid(Grid):
         self.bytes_in += len(data)
 
     def _check_signed(self, name: str, data: bytes, signature: bytes) -> None:
-        """Raise InputError unless one of the keys has signed the answer, and nobody else's."""
+        """Raise InputError unless a known key has signed the answer, this client's and no other's."""
         key = signer(signature, to_sign(self.asked, name, data), self.keys)
         if key is None:
             text = f"{name}: the answer to {self.task.name} is signed by none of {len(self.keys)} known keys"

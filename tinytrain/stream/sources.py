@@ -219,7 +219,7 @@ def _digest(data: bytes) -> int:
 def named_on(descriptor: int, end: bytes = b"\n", items: bool = False) -> Iterator[Frame | None]:
     """The files whose names arrive on `descriptor`, each ended by `end`; None while none arrives.
 
-    If they are `items`, what arrives are no names but texts themselves, which are called as they read.
+    If `items`, each line is not the name of a file but the text itself, and its own name.
     """
     rest = b""
     while True:
