@@ -59,9 +59,7 @@ def unrepeated(episode: Episode, given: Input) -> Episode:
     """
     if not fits(len(episode.support) + len(episode.query), given):
         return episode
-    readable = len(episode.support) - len(episode.remembered or ())
-    support = episode.support.take(range(readable))
-    query, found = without_copies(support, episode.query, given, episode.class_names)
+    query, found = without_copies(episode.readable, episode.query, given, episode.class_names)
     return replace(episode, query=query, duplicates=merged(episode.duplicates, found))
 
 

@@ -86,8 +86,10 @@ class Drawn:
         found.support.check_kind(given)
         if self.dataset is not None:
             found = decoded(self.dataset, found, given, progress, self.again)
-        elif not len((found := held(found, given)).query):
-            return found
+        else:
+            found = held(found, given)
+            if not len(found.query):
+                return found
         return unrepeated(found, given) if self.once else found
 
 

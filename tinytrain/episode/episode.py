@@ -147,6 +147,11 @@ class Episode:
                 raise InputError("too-few-images", f"class {name!r} has no support image; add at least one")
 
     @property
+    def readable(self) -> Images:
+        """The support images without those that are `remembered`."""
+        return self.support.take(range(len(self.support) - len(self.remembered or ())))
+
+    @property
     def continues(self) -> bool:
         """Whether training goes on from another adaptation, or another one shall go on from it."""
         return bool(self.replay or self.remembered)

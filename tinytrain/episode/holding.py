@@ -49,8 +49,7 @@ def held(episode: Episode, given: Input) -> Episode:
 
     Training looks at an image many times. Unchanged if that takes more than HELD_BYTES. Raises InputError.
     """
-    readable = episode.support.take(range(len(episode.support) - len(episode.remembered or ())))
-    if not fits(len(readable) + len(episode.query), given):
+    if not fits(len(episode.readable) + len(episode.query), given):
         return episode
-    support = replace(episode.support, read=readable.held(given).read)
+    support = replace(episode.support, read=episode.readable.held(given).read)
     return replace(episode, support=support, query=episode.query.held(given))
