@@ -254,6 +254,7 @@ def test_a_broker_that_refuses_the_password_is_said_without_it(port, tmp_path):
 
 
 def test_a_broker_that_never_answers_stops_nothing():
+    pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         with watching(silent.getsockname()[1]) as readers:
             for number in range(2000):

@@ -13,9 +13,9 @@ from queue import Empty, SimpleQueue
 from urllib.parse import unquote, urlsplit
 
 from tinytrain import __version__
-from tinytrain.base.errors import InputError, UsageError, one_line, visible
+from tinytrain.base.errors import UsageError, one_line, visible
 from tinytrain.base.events import Event, Progress
-from tinytrain.base.extras import install
+from tinytrain.base.extras import needed
 from tinytrain.drift.detector import DRIFT, STABLE
 from tinytrain.stream.events import Drift, Hint, Learned, Readapted, Verdict
 from tinytrain.stream.labels import CLASS
@@ -130,11 +130,8 @@ class Mqtt(Apart):
         clock: Callable[[], float] = time.monotonic,
     ):
         super().__init__()
-        try:
+        with needed("paho", "mqtt", "--mqtt"):
             from paho.mqtt.client import CallbackAPIVersion, Client
-        except ImportError:
-            text = f"--mqtt needs the package paho-mqtt; run {install('mqtt')}"
-            raise InputError("package-missing", text) from None
         self.address, self._class_names, self._clock = address, class_names, clock
         self._words: SimpleQueue[About] = SimpleQueue()
         self._shown: Verdict | None = None  # the verdict of the last state
