@@ -112,5 +112,5 @@ def main(arguments: list[str] | None = None) -> int:
     # BLAS reads it when numpy is imported, which no module has done yet: products of numpy are small here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     code = guarded(_run_and_tell, json_errors=True)
-    gc.disable()  # all memory goes with the process; a search for garbage first would take 15 ms
+    gc.disable()  # all memory goes with the process, and no search for garbage need precede that
     return code
