@@ -78,8 +78,8 @@ def test_a_report_names_the_kernels_that_numpy_replaced(lines, monkeypatch):
         return adapt(toy_network(), toy_episode(), Budget(2**22), "none", device=machine)
 
     assert report().ran.backend == "numba"
-    broken = {f"tinytrain.kernels.{name}": Broken() for name in ("dense.pool", "optimizer.adam")}
-    usual = kernel.kernel_of  # nothing is trained, so adam is not called
+    broken = {f"tinytrain.kernels.{name}": Broken() for name in ("dense.pool", "optimizer.adam_step")}
+    usual = kernel.kernel_of  # nothing is trained, so adam_step is not called
     monkeypatch.setattr(kernel, "kernel_of", lambda name: broken.get(name) or usual(name))
     ran = "numba except pool (numpy)"
     facts = report().to_json()

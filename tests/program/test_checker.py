@@ -157,7 +157,7 @@ BREAKAGES = {
         lambda made: with_nodes(
             made,
             lambda n: Call(n.kernel, (replace(n.args[0], start=10**6), *n.args[1:]))
-            if isinstance(n, Call) and n.kernel == "adam" else n,
+            if isinstance(n, Call) and n.kernel == "take_step" else n,
         ),
         "elements of trained parameters that it does not have",
     ),
@@ -165,7 +165,7 @@ BREAKAGES = {
         lambda made: with_nodes(
             made,
             lambda n: swapped_view(n, made.buffers["optimizer state 1"], made.buffers["optimizer state 0"])
-            if isinstance(n, Call) and n.kernel == "adam" else n,
+            if isinstance(n, Call) and n.kernel == "adam_step" else n,
         ),
         "while it reads it",
     ),

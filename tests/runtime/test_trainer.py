@@ -248,10 +248,10 @@ def test_weights_are_written_after_the_last_gradient_of_a_step():
     made.step(1, items(len(LABELS)), items(len(LABELS)))
     names = [name for name, _ in calls]
     last_use = max(k for k, name in enumerate(names) if "grad" in name or name == "matmul")
-    assert names.index("sgd") > last_use
+    assert names.index("take_step") > last_use
     own = [made.working.part(*part) for part in made.working.own]
     writes = [k for k, (_, args) in enumerate(calls) if any(np.may_share_memory(args[0], a) for a in own)]
-    assert min(writes) > names.index("sgd") and len(writes) == len(made.slots)
+    assert min(writes) > names.index("take_step") and len(writes) == len(made.slots)
 
 
 @NETWORKS

@@ -165,37 +165,6 @@ def normalize_rows(r):
     return (Output(_normal(r, n, d)),)
 
 
-def _trained(r):
-    """(numbers, start of each slice and the end, a rate per slice)."""
-    sizes = _sizes(r, 5, 60, 40)[int(r.integers(3)) :]
-    starts = np.cumsum([0, *sizes]).astype(np.int32)
-    return int(starts[-1]), starts, r.uniform(0.01, 0.3, len(sizes)).astype(np.float32)
-
-
-def _moments(r, count, positive=False) -> Output:
-    values = np.abs(_normal(r, count)) if positive else _normal(r, count)
-    return Output((values.view(np.uint32) >> 16).astype(np.uint16), compared="moments")
-
-
-def sgd(r):
-    m, starts, rates = _trained(r)
-    return Output(_normal(r, m)), _normal(r, m), starts, rates
-
-
-def momentum(r):
-    m, starts, rates = _trained(r)
-    work = Output(np.zeros(int(r.integers(1, 33)), np.float32), compared="no")
-    return Output(_normal(r, m)), _normal(r, m), _moments(r, m), work, starts, rates, np.float32(0.9)
-
-
-def adam(r):
-    m, starts, rates = _trained(r)
-    work = Output(np.zeros(2 * int(r.integers(1, 17)), np.float32), compared="no")
-    moments = _moments(r, m), _moments(r, m, positive=True)
-    betas = np.float32(0.9), np.float32(0.999)
-    return Output(_normal(r, m)), _normal(r, m), *moments, work, starts, rates, *betas, int(r.integers(1, 50))
-
-
 def augment(r):
     height, width = _sizes(r, 20, 20)
     image = r.integers(0, 256, (height, width, int(r.choice([1, 3]))), dtype=np.uint8)
@@ -232,9 +201,9 @@ def dequantize(r):
 CASES = {
     function.__name__: function
     for function in (
-        accumulate, adam, add_bias, add_bias_residual, add_column_sums, add_fisher, add_matmul, add_outer,
+        accumulate, add_bias, add_bias_residual, add_column_sums, add_fisher, add_matmul, add_outer,
         apply_mask, augment, augment_rows, cholesky, cholesky_solve, class_sums, copy, dequantize, entropy,
-        gather_columns, inverse_diagonal, matmul, momentum, normalize_rows, pack_mask, product,
-        prototype_loss, prototype_loss_grad, quantize, scatter_block, sgd, sum_pixels,
+        gather_columns, inverse_diagonal, matmul, normalize_rows, pack_mask, product,
+        prototype_loss, prototype_loss_grad, quantize, scatter_block, sum_pixels,
     )
 } | {"add_bias_relu6": add_bias, "pack_positive": pack_mask} | MAP_CASES | INT8_CASES  # fmt: skip

@@ -22,7 +22,7 @@ from tinytrain.kernels import compiler, depthwise_rows
 # tiles or the whole image, register tiles or single pixels, one or more pieces) and promise the same bits.
 NAMES = (
     "add_fisher", "depthwise_forward", "depthwise_grad_input", "depthwise_grad_weight", "dequantize",
-    "momentum", "quantize", "sgd",
+    "momentum_step", "quantize",
 )  # fmt: skip
 
 

@@ -19,7 +19,6 @@ from processors import PROCESSORS, X86
 
 HERE = Path(__file__).parent
 ALL_FUSED = {"depthwise_forward", "depthwise_grad_input", "dequantize"}
-STEPS = {"momentum", "sgd"}
 # What numba compiles for, floats in a register, processors that LLVM then compiles for.
 GROUPS = [
     ("nehalem", 8, ["nehalem"]),
@@ -104,9 +103,7 @@ def test_products_are_fused_with_their_sums_where_the_processor_can_and_nowhere_
         for name, counts in kernels.items():
             where = f"{name} on {processor}: {counts}"
             assert not counts["calls"], where
-            if can and name in STEPS:  # as in C, a step is rounded before it is taken
-                assert counts["unfused"], where
-            elif can:
+            if can:
                 assert counts["fused"] and not counts["unfused"], where
                 assert not (name in ALL_FUSED and counts["plain"]), where
             else:

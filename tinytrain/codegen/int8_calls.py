@@ -1,4 +1,4 @@
-"""Calls of the kernels of int8 programs as lines of C, and of the steps of an optimizer."""
+"""Calls of the kernels of int8 programs as lines of C."""
 
 from collections.abc import Callable
 
@@ -46,7 +46,6 @@ def _lsb(line: Line, lsb: LayerArray) -> str:
 
 
 INT8_CALLS: dict[str, Callable[[Line], str]] = {
-    "adam_step": of("tt_adam_step", 0, 1, 2, 4, 5, (5, 0), 6, 7, 8),
     "add_codes": of("tt_add_codes", 0, 1, 2, total(0), _sum),
     "add_fisher_columns": of("tt_add_fisher_columns", 0, 1, 2, 3, 4, 5, (3, 0), 6, (3, 1), (2, 1)),
     "add_patches": of("tt_add_patches", 0, 1, shape(0, 1, 2, 4), 7, (1, 0)),
@@ -64,16 +63,13 @@ INT8_CALLS: dict[str, Callable[[Line], str]] = {
     "grad_weight_codes": of("tt_grad_weight_codes", 0, 1, 2, 3, 4, (1, 0), (1, 1), (2, 1)),
     "grad_weight_columns": of("tt_grad_weight_columns", 0, 1, 2, 3, 4, (1, 0), (1, 1), (2, 1), 5, (0, 1)),
     "mask_columns": of("tt_mask_columns", 0, 1, (0, 0), 2, (0, 1), 3),
-    "momentum_step": of("tt_momentum_step", 0, 1, 3, 4, (4, 0), 5),
     "pack_inside": of("tt_pack_inside", 0, 1, total(1)),
     "pool_codes": of("tt_pool_codes", 0, 1, (1, 1), (1, 2), 2, 3),
     "product_codes": of("tt_product_codes", 0, 1, 2, (0, 0)),
     "product_wide": of("tt_product_wide", 0, 1, 2, (0, 0)),
     "round_codes": _round,
     "round_masters": _round_masters,
-    "sgd_step": of("tt_sgd_step", 0, 1, 2, (2, 0)),
     "show_rows": of("tt_show_rows", 0, 1, (0, 0)),
-    "take_step": of("tt_take_step", 0, 1, total(0)),
     "unfold_codes": of("tt_unfold_codes", 0, 1, shape(1, 0, 3, 4), 5, (0, 0), 6, "tt_pixel_codes"),
     "unfold_plane_codes": of("tt_unfold_plane_codes", 0, 1, shape(1, 0, 2, 3), 4, (0, 0), 6, 7),
     "widen_codes": _widen,

@@ -1,7 +1,6 @@
 """Calls of kernels as lines of C: a row for every kernel that the library has."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from tinytrain.codegen.int8_calls import INT8_CALLS
 from tinytrain.codegen.line import Line, of, shape, total
@@ -72,20 +71,9 @@ def _unfold(line: Line) -> str:
     return of("tt_enter", 0, 1, total(0), "tt_mean", "tt_scale")(line)
 
 
-def _step(name: str) -> Callable[[Line], str]:
-    """A step of the optimizer in the place of the gradient, and then of the parameters."""
-
-    def both(line: Line) -> str:
-        step = replace(line.call, kernel=f"{name}_step", args=line.call.args[1:])
-        taken = f"tt_take_step({line.at(0)}, {line.at(1)}, {line.size(0)})"
-        return f"{INT8_CALLS[step.kernel](Line(step, line.places))}; {taken}"
-
-    return both
-
-
 CALLS: dict[str, Callable[[Line], str]] = {
     "accumulate": of("tt_accumulate", 0, 1, total(0)),
-    "adam": _step("adam"),
+    "adam_step": of("tt_adam_step", 0, 1, 2, 4, 5, (5, 0), 6, 7, 8),
     "add_bias": of("tt_add_bias", 0, 1, (0, 0)),
     "add_bias_relu6": of("tt_add_bias_relu6", 0, 1, (0, 0)),
     "add_bias_residual": of("tt_add_bias_residual", 0, 1, 2, (0, 0)),
@@ -94,8 +82,8 @@ CALLS: dict[str, Callable[[Line], str]] = {
     "add_matmul": _add_matmul,
     "apply_mask": of("tt_apply_mask", 0, 1, total(0)),
     "assign": _assign,
-    "class_sums": of("tt_class_sums", 0, 1, 2, 3, (2, 0), (2, 1)),
     "choose_queries": of("tt_choose_queries", "tt_hard", 0, 1),
+    "class_sums": of("tt_class_sums", 0, 1, 2, 3, (2, 0), (2, 1)),
     "clear": _clear,
     "copy": of("tt_copy", 0, 1, total(0)),
     "depthwise_forward": of("tt_depthwise", 0, 1, 2, shape(1, 0, 4, 5), 6, 7),
@@ -105,7 +93,7 @@ CALLS: dict[str, Callable[[Line], str]] = {
     "gather_columns": of("tt_gather_columns", 0, 1, 2, (0, 0), (1, 1), (0, 1)),
     "matmul": _matmul,
     "mix_prototypes": of("tt_mix_prototypes", 0, 1, 2, (1, 0), (1, 1), "TT_SHOTS"),
-    "momentum": _step("momentum"),
+    "momentum_step": of("tt_momentum_step", 0, 1, 3, 4, (4, 0), 5),
     "pack_mask": of("tt_pack_mask", 0, 1, total(1)),
     "pool": of("tt_pool", 0, 1, (1, 1), (1, 2)),
     "pool_grad": of("tt_pool_grad", 0, 1, (0, 1), (0, 2)),
@@ -113,8 +101,9 @@ CALLS: dict[str, Callable[[Line], str]] = {
     "prototype_loss_grad": of("tt_prototype_loss_grad", 0, 1, 2, 3, 4, (3, 0), (4, 0), (3, 1), 5),
     "remember_losses": of("tt_remember_losses", 0, "tt_hard", 1, total(1)),
     "rows_of_labels": of("tt_rows_of_labels", 0, 1, 2, (0, 0), (0, 1)),
-    "sgd": _step("sgd"),
+    "sgd_step": of("tt_sgd_step", 0, 1, 2, (2, 0)),
     "start_losses": of("tt_start_losses", 0),
+    "take_step": of("tt_take_step", 0, 1, total(0)),
     "transposed": of("tt_transpose", 0, 1, (1, 0), (1, 1)),
     "unfold": _unfold,
 }  # fmt: skip

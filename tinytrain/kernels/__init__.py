@@ -39,11 +39,10 @@ MODULES = {
     ),
     "int8_unfold": ("grad_weight_image", "unfold_codes", "unfold_plane_codes"),
     "int8_updates": (
-        "adam_step", "fold_bias", "gather_weights", "momentum_step", "round_codes", "round_masters",
-        "scatter_weights", "sgd_step", "take_step",
+        "fold_bias", "gather_weights", "round_codes", "round_masters", "scatter_weights",
     ),
     "lite_residual": ("add_patches", "pool2", "pool2_grad", "unfold_plane", "upsample_add", "upsample_grad"),
-    "optimizer": ("adam", "momentum", "sgd"),
+    "optimizer": ("adam_step", "momentum_step", "sgd_step", "take_step"),
     "pooling": (
         "max_pool", "max_pool_grad", "max_taps", "put_columns", "scale_channels", "scale_channels_grad",
         "take_columns",

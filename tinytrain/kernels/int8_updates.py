@@ -1,39 +1,14 @@
-"""Optimizer steps of int8 programs, how int8 weights take them, and those of a layer taken out and put back.
-
-A step is computed in place of the gradient g (m,) float32; moments, `starts`, `rates` and `work` are as in
-`optimizer`. The weights then take it by one of four rules of rounding.
-"""
+"""How int8 weights take the steps of `optimizer`, by one of four rules of rounding, and are copied."""
 
 import numpy as np
 
 from tinytrain.kernels.jit import kernel, ordered
-from tinytrain.kernels.optimizer import adam_slices, momentum_slices
 
 ONE = np.float32(1)
 HIGHEST, CARRY = np.float32(127), np.float32(256)
 LEAST, MOST = np.float32(-128), np.float32(127)
 NEAREST, TRUNCATED, STOCHASTIC = 0, 1, 2
 LIMIT = np.float32(2**30)
-
-
-@kernel
-def sgd_step(g, starts, rates):
-    """g (m,) float32 becomes what is to be taken from the parameters: slice s times ``rates[s]``."""
-    for s in range(rates.shape[0]):
-        for i in range(starts[s], starts[s + 1]):
-            g[i] *= rates[s]
-
-
-@kernel
-def momentum_step(g, m, work, starts, rates, beta):
-    """Heavy-ball momentum: m = beta * m + g, g = rate * m; m (m,) uint16, work (block,) float32."""
-    momentum_slices(g, g, m, work, starts, rates, beta, False)
-
-
-@kernel
-def adam_step(g, m, v, work, starts, rates, beta1, beta2, step):
-    """The step of `adam` in place of g; m, v (m,) uint16; work (2 * block,) float32."""
-    adam_slices(g, g, m, v, work, starts, rates, beta1, beta2, step, False)
 
 
 @ordered
@@ -104,13 +79,6 @@ def round_masters(w, masters, steps, lsb, columns):
     steps (i, j) float32, `lsb` (c,) float32, `columns` (j,) int32.
     """
     _rounded_masters(w, masters, steps, lsb, columns)
-
-
-@kernel
-def take_step(w, steps):
-    """w (n,) minus steps (n,), float32."""
-    for i in range(w.shape[0]):
-        w[i] -= steps[i]
 
 
 @kernel

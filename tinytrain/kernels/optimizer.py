@@ -1,4 +1,4 @@
-"""Optimizer steps over one flat vector of trained parameters.
+"""Optimizer steps over one flat vector of trained parameters, computed in place of their gradients g (m,).
 
 Moments are bfloat16 bit patterns in uint16: the upper half of a float32, rounded to nearest.
 `starts` (s + 1,) int32 divides the vector into slices; `rates` (s,) are their learning rates.
@@ -29,16 +29,16 @@ def _from_bfloat16(values, bits):
 
 
 @kernel
-def sgd(w, g, starts, rates):
-    """w (m,) -= rate * g."""
+def sgd_step(g, starts, rates):
+    """g (m,) float32 becomes what is to be taken from the parameters: slice s times ``rates[s]``."""
     for s in range(rates.shape[0]):
         for i in range(starts[s], starts[s + 1]):
-            w[i] -= rates[s] * g[i]
+            g[i] *= rates[s]
 
 
-@inlined
-def momentum_slices(y, g, m, work, starts, rates, beta, taken):
-    """m = beta * m + g; y -= rate * m if it is `taken`, else y = rate * m. y may be g."""
+@kernel
+def momentum_step(g, m, work, starts, rates, beta):
+    """Heavy-ball momentum: m = beta * m + g, g = rate * m; m (m,) uint16, work (block,) float32."""
     bits = work.view(np.uint32)
     block = work.shape[0]
     for s in range(rates.shape[0]):
@@ -47,16 +47,16 @@ def momentum_slices(y, g, m, work, starts, rates, beta, taken):
             _from_bfloat16(bits, m[first:last])
             for i in range(last - first):
                 work[i] = fused(beta, work[i], g[first + i])
-                if taken:
-                    y[first + i] -= rates[s] * work[i]
-                else:
-                    y[first + i] = rates[s] * work[i]
+                g[first + i] = rates[s] * work[i]
             _to_bfloat16(bits, m[first:last])
 
 
-@inlined
-def adam_slices(y, g, m, v, work, starts, rates, beta1, beta2, step, taken):
-    """The moments of Adam; y -= what they come to if it is `taken`, else y is that. y may be g."""
+@kernel
+def adam_step(g, m, v, work, starts, rates, beta1, beta2, step):
+    """Adam (Kingma and Ba, 2015) with bias correction, epsilon 1e-8; `step` counts from 1.
+
+    m, v (m,) uint16; work (2 * block,) float32.
+    """
     block = work.shape[0] // 2
     first_moment, second_moment = work[:block], work[block:]
     first_bits, second_bits = first_moment.view(np.uint32), second_moment.view(np.uint32)
@@ -71,30 +71,18 @@ def adam_slices(y, g, m, v, work, starts, rates, beta1, beta2, step, taken):
                 x = g[first + i]
                 first_moment[i] = fused(ONE - beta1, x, beta1 * first_moment[i])
                 second_moment[i] = fused((ONE - beta2) * x, x, beta2 * second_moment[i])
-                found = (
+                g[first + i] = (
                     rates[s]
                     * first_moment[i]
                     * correct1
                     / (math.sqrt(second_moment[i] * correct2) + np.float32(1e-8))
                 )
-                if taken:
-                    y[first + i] -= found
-                else:
-                    y[first + i] = found
             _to_bfloat16(first_bits, m[first:last])
             _to_bfloat16(second_bits, v[first:last])
 
 
 @kernel
-def momentum(w, g, m, work, starts, rates, beta):
-    """Heavy-ball momentum: m = beta * m + g, w -= rate * m; m (m,) uint16, work (block,) float32."""
-    momentum_slices(w, g, m, work, starts, rates, beta, True)
-
-
-@kernel
-def adam(w, g, m, v, work, starts, rates, beta1, beta2, step):
-    """Adam (Kingma and Ba, 2015) with bias correction, epsilon 1e-8; `step` counts from 1.
-
-    m, v (m,) uint16; work (2 * block,) float32.
-    """
-    adam_slices(w, g, m, v, work, starts, rates, beta1, beta2, step, True)
+def take_step(w, steps):
+    """w (n,) minus steps (n,), float32."""
+    for i in range(w.shape[0]):
+        w[i] -= steps[i]

@@ -34,24 +34,6 @@ def adam_step(g, m, v, work, starts, rates, beta1, beta2, step):
     v[...] = to_bfloat16(second)
 
 
-def sgd(w, g, *how):
-    taken = g.copy()
-    sgd_step(taken, *how)
-    w -= taken
-
-
-def momentum(w, g, *how):
-    taken = g.copy()
-    momentum_step(taken, *how)
-    w -= taken
-
-
-def adam(w, g, *how):
-    taken = g.copy()
-    adam_step(taken, *how)
-    w -= taken
-
-
 def uniform(count, seed, step, salt):
     """float32 (count,) from 0 up to 1: a hash of its place, the step, `salt` and the seed."""
     parts = ((salt, SALT), (step, STEP), (seed, SEED))

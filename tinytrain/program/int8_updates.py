@@ -13,10 +13,9 @@ from tinytrain.program.autodiff.int8_emitter import DTYPES
 from tinytrain.program.autodiff.int8_ops import int8_weight, is_turned
 from tinytrain.program.calls import Buffer, Call, Columns, LayerArray, Role, Table, View
 from tinytrain.program.job import Job
-from tinytrain.program.optimizer_stages import ADAM, MOMENTUM, TRAINED
+from tinytrain.program.optimizer_stages import TRAINED, states, step_of
 from tinytrain.program.stages import Value
 from tinytrain.program.trained_arrays import Slot, slots
-from tinytrain.program.trained_buffers import OPTIMIZER_STATES
 
 RULES = {"nearest": 0, "truncated": 1, "stochastic": 2, "carried": 3}  # those of `round_codes`
 NO_REST = np.empty((0, 0), np.int8)
@@ -35,14 +34,14 @@ def start(job: Job, buffers: dict[str, Buffer]) -> Iterator[Call]:
         if "master weights" in buffers:
             masters = View(buffers["master weights"], slot.shape, slot.start)
             yield Call("widen_codes", (masters, values, np.ones(slot.shape[1], np.float32), 0))
-    for name in ("rests of weights", *_state_names(job)):
-        if name in buffers:
-            yield Call("clear", (buffers[name].whole,))
+    rests = (buffers["rests of weights"].whole,) if "rests of weights" in buffers else ()
+    for zero in (*rests, *states(job, buffers)):
+        yield Call("clear", (zero,))
 
 
 def update(job: Job, buffers: dict[str, Buffer], gradient: View) -> Iterator[Call]:
     """One optimizer step by `gradient`, which becomes the step, then the new values into the working copy."""
-    yield _optimizer(job, buffers, gradient)
+    yield step_of(job, buffers, gradient)
     placed = list(_placed(job))
     for salt, (slot, biases) in enumerate(placed):
         steps = View(gradient.buffer, slot.shape, slot.start)
@@ -61,18 +60,6 @@ def fold(network: Network, layer: int) -> Call:
     cout, zero = network.layers[layer].cout, network.quantisation.given(layer - 1).zero if layer else 0
     arrays = (LayerArray(layer, n, (cout,), DTYPES.get(n, "int32")) for n in ("folded bias", "bias", "unit"))
     return Call("fold_bias", (*arrays, int8_weight(network, layer), zero, is_turned(network, layer)))
-
-
-def _optimizer(job: Job, buffers: dict[str, Buffer], gradient: View) -> Call:
-    recipe = job.recipe
-    rates = (Table(Role.STARTS, (len(slots(job.network, recipe)) + 1,), "int32"),)
-    rates += (Table(Role.RATES, (len(slots(job.network, recipe)),)),)
-    if recipe.optimizer == "sgd":
-        return Call("sgd_step", (gradient, *rates))
-    states = (buffers[name].whole for name in _state_names(job))
-    values = MOMENTUM if recipe.optimizer == "momentum" else (*ADAM, Value.STEP)
-    arrays = (gradient, *states, buffers["optimizer workspace"].whole, *rates)
-    return Call(f"{recipe.optimizer}_step", (*arrays, *values))
 
 
 def _round(job: Job, buffers: dict[str, Buffer], slot: Slot, steps: View, salt: int) -> Iterator[Call]:
@@ -113,7 +100,3 @@ def _block(network: Network, slot: Slot) -> tuple[tuple, bool]:
     rows = Columns(slot.layer, slot.shape[0], "every input" if slot.inputs is None else "inputs")
     block = int8_weight(network, slot.layer), rows, Columns(slot.layer, len(slot.channels))
     return block, is_turned(network, slot.layer)
-
-
-def _state_names(job: Job) -> list[str]:
-    return [f"optimizer state {k}" for k in range(OPTIMIZER_STATES[job.recipe.optimizer])]

@@ -24,22 +24,15 @@ def start(job: Job, buffers: dict[str, Buffer]) -> Iterator[Call]:
             yield Call("assign", (values.flat, target))
         else:
             yield Call("gather_block", (values, *block_of(job.network, slot)))
-    for state in _states(job, buffers):
+    for state in states(job, buffers):
         yield Call("clear", (state,))
 
 
 def update(job: Job, buffers: dict[str, Buffer], gradient: View) -> Iterator[Call]:
-    """One optimizer step by `gradient`, then the new values into the working copy."""
-    recipe, trained, parts = job.recipe, buffers[TRAINED].whole, slots(job.network, job.recipe)
-    rates = (Table(Role.STARTS, (len(parts) + 1,), "int32"), Table(Role.RATES, (len(parts),)))
-    if recipe.optimizer == "sgd":
-        yield Call("sgd", (trained, gradient, *rates))
-    else:
-        workspace = buffers["optimizer workspace"].whole
-        arrays = (trained, gradient, *_states(job, buffers), workspace, *rates)
-        values = MOMENTUM if recipe.optimizer == "momentum" else (*ADAM, Value.STEP)
-        yield Call(recipe.optimizer, (*arrays, *values))
-    for slot in parts:
+    """One optimizer step by `gradient`, which becomes the step, then the new values into the working copy."""
+    yield step_of(job, buffers, gradient)
+    yield Call("take_step", (buffers[TRAINED].whole, gradient))
+    for slot in slots(job.network, job.recipe):
         values, target = View(buffers[TRAINED], slot.shape, slot.start), whole_part(job.network, slot)
         if slot.size == target.extent[0]:
             yield Call("copy", (target, values.flat))
@@ -47,7 +40,19 @@ def update(job: Job, buffers: dict[str, Buffer], gradient: View) -> Iterator[Cal
             yield Call("scatter_block", (*block_of(job.network, slot), values))
 
 
-def _states(job: Job, buffers: dict[str, Buffer]) -> tuple[View, ...]:
+def step_of(job: Job, buffers: dict[str, Buffer], gradient: View) -> Call:
+    """What turns `gradient` into what is to be taken from the trained parameters."""
+    recipe, count = job.recipe, len(slots(job.network, job.recipe))
+    rates = (Table(Role.STARTS, (count + 1,), "int32"), Table(Role.RATES, (count,)))
+    if recipe.optimizer == "sgd":
+        return Call("sgd_step", (gradient, *rates))
+    values = MOMENTUM if recipe.optimizer == "momentum" else (*ADAM, Value.STEP)
+    arrays = (gradient, *states(job, buffers), buffers["optimizer workspace"].whole, *rates)
+    return Call(f"{recipe.optimizer}_step", (*arrays, *values))
+
+
+def states(job: Job, buffers: dict[str, Buffer]) -> tuple[View, ...]:
+    """The moments of the optimizer."""
     count = OPTIMIZER_STATES[job.recipe.optimizer]
     return tuple(buffers[f"optimizer state {k}"].whole for k in range(count))
 

@@ -92,10 +92,6 @@ KERNELS: dict[str, Signature] = {
     # 0 for each row that has numbers, -1e30 for one of zeros.
     "absent": _of(p=writes("n"), x=reads("n *")),
     "accumulate": _of(total=updates("n"), x=reads("n")),
-    "adam": _of(
-        w=updates("n"), g=reads("n"), m=updates("n", MOMENTS), v=updates("n", MOMENTS), work=scratch("*"),
-        **_RATES,
-    ),
     "adam_step": _of(
         g=updates("n"), m=updates("n", MOMENTS), v=updates("n", MOMENTS), work=scratch("*"), **_RATES
     ),
@@ -207,7 +203,6 @@ KERNELS: dict[str, Signature] = {
     "max_pool": _of(y=writes("n * * c"), x=reads("n * * c")),
     "max_pool_grad": _of(gx=writes("n * * c"), g=reads("n i j c"), taps=reads("n i j c", CODES)),
     "max_taps": _of(taps=writes("n i j c", CODES), x=reads("n * * c"), y=reads("n i j c")),
-    "momentum": _of(w=updates("n"), g=reads("n"), m=updates("n", MOMENTS), work=scratch("*"), **_RATES),
     "momentum_step": _of(g=updates("n"), m=updates("n", MOMENTS), work=scratch("*"), **_RATES),
     "normalize_rows": _of(x=updates("n d")),
     "pack_inside": _of(bits=writes("*", CODES), y=reads("n", INT8)),
@@ -266,7 +261,6 @@ KERNELS: dict[str, Signature] = {
     "sum_pixels": _of(y=writes("*", "int64"), x=reads("* * *", IMAGE)),
     "take_columns": _of(y=writes("m *"), x=reads("m *")),
     "take_step": _of(w=updates("n"), steps=reads("n")),
-    "sgd": _of(w=updates("n"), g=reads("n"), **_RATES),
     "unfold": _of(y=writes("r q p"), image=reads("h w c", None)),
     "unfold_codes": _of(y=writes("r q p", "int16"), image=reads("h w c", IMAGE)),
     "unfold_plane": _of(y=writes("r q p"), x=reads("n h w c")),
