@@ -44,9 +44,11 @@ def table_dataset(path: str | os.PathLike) -> Dataset:
         )
     lines, texts, given = zip(*rows, strict=True)
     class_names = tuple(sorted(set(given)))
-    labels = np.array([class_names.index(label) for label in given], np.int32)
+    places = {name: place for place, name in enumerate(class_names)}
+    labels = np.array([places[label] for label in given], np.int32)
     names = tuple(f"line {line}" for line in lines)
-    _, copies = np.unique(texts, return_inverse=True)
+    first: dict[str, int] = {}
+    copies = np.array([first.setdefault(text, i) for i, text in enumerate(texts)])
     return Dataset(
         name=os.path.basename(file),
         labels=labels,

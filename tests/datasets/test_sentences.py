@@ -1,5 +1,7 @@
 """A table of texts: a CSV file of sentences and labels is a dataset as a folder of texts is."""
 
+import tracemalloc
+
 import pytest
 from cases import each
 
@@ -57,6 +59,16 @@ def test_a_sentence_that_is_there_twice_is_never_on_both_sides(tmp_path):
     said = dict(zip(dataset.names, rows(dataset), strict=True))
     support, query = ({said[name] for name in side.names} for side in (episode.support, episode.query))
     assert ("lamp 0", "light") in support | query and not support & query
+
+
+def test_one_long_sentence_takes_no_more_memory_for_each_of_the_others(tmp_path):
+    path = table(tmp_path, f"{'x' * 100_000},light\n" + "me,sleep\n" * 500)
+    tracemalloc.start()
+    try:
+        assert len(folder_dataset(path)) == 501
+        assert tracemalloc.get_traced_memory()[1] < 40 * path.stat().st_size
+    finally:
+        tracemalloc.stop()
 
 
 @each("content, code, said", [
