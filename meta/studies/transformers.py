@@ -17,6 +17,7 @@ they were kept.
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -56,6 +57,7 @@ ROW_FORMS = ("every", "fisher", "learning", "random")
 ROWS, PRIMING = 0.4, 0.1  # fractions: of rows that are trained, and of steps that find learning rows
 ROWS_BUDGET = Budget(8_000_000, 10.0, precision="float32")
 BESIDE = "beside/"
+_loaded = cache(load_backbone)  # once for all jobs
 Ranks = dict[int, np.ndarray]  # for each layer a number for each row; the largest are trained
 
 
@@ -123,13 +125,14 @@ def form(name: str) -> str:
 
 def run_job(network: Network, dataset, args, seed: int, episode: int) -> dict:
     """The accuracy of each form after an adaptation to the same episode."""
-    other, found = load_backbone(args.beside) if args.beside else None, {}
+    networks, found = [network, *([_loaded(args.beside)] if args.beside else ())], {}
+    drawn = [decoded_episode(one, dataset, args, episode, seed=args.seed + seed) for one in networks]
     for name in args.forms.split(","):
-        if name.startswith(BESIDE) and other is None:
+        which = int(name.startswith(BESIDE))
+        if which == len(networks):
             raise UsageError("usage", f"{name} needs another network; give it with --beside")
-        one = other if name.startswith(BESIDE) else network
-        drawn = decoded_episode(one, dataset, args, episode, seed=args.seed + seed)
-        found[name] = {"accuracy": accuracy_of(one, drawn, form(name), args, 1000 * seed + episode)}
+        accuracy = accuracy_of(networks[which], drawn[which], form(name), args, 1000 * seed + episode)
+        found[name] = {"accuracy": accuracy}
     return {"forms": found}
 
 

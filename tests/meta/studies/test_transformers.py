@@ -54,10 +54,7 @@ def test_as_many_rows_are_trained_by_fisher_information_and_at_random_but_others
     assert fisher != random == rows_of(adapted(study.at_random(network, 5)))
 
 
-def test_a_job_adapts_each_form_and_needs_the_network_that_a_form_names(network):
-    args = SimpleNamespace(beside=None, forms="beside/none", seed=0)
-    with pytest.raises(UsageError, match="beside/none needs another network; give it with --beside"):
-        study.run_job(network, None, args, 0, 0)
+def test_each_form_adapts(network):
     found = [
         study.accuracy_of(network, toy_episode(queries=2), name, SimpleNamespace(budget="1MB"), 0)
         for name in (*study.ROW_FORMS, "none_lda")
@@ -65,9 +62,20 @@ def test_a_job_adapts_each_form_and_needs_the_network_that_a_form_names(network)
     assert all(0 <= accuracy <= 1 for accuracy in found)
 
 
+def test_a_form_beside_is_of_the_other_network_and_needs_it(logged, log, rows, toy8_file, capsys):
+    task = ["--packs", "signs", "--way", "3", "--shots", "2", "--queries", "4", "--episodes", "1"]
+    assert study.main([*logged, *task, "--forms", "none,beside/none", "--beside", toy8_file]) == 0
+    assert study.main(["--backbone", toy8_file, "--out", str(log), *task, "--forms", "none"]) == 0
+    both, alone = ([row["forms"] for row in part] for part in (rows()[:1], rows()[1:]))
+    beside = [found["beside/none"] for found in both]
+    assert beside == [found["none"] for found in alone] != [found["none"] for found in both]
+    assert study.main([*logged, *task, "--forms", "beside/none"]) == 2
+    assert "beside/none needs another network; give it with --beside" in capsys.readouterr().err
+
+
 @each("name", ["nothing", "beside/nothing"])
 def test_a_form_is_a_policy_or_says_which_rows(name):
-    assert [study.form(f"{name}") for name in ("learning", "beside/none_lda")] == ["learning", "none_lda"]
+    assert [study.form(known) for known in ("learning", "beside/none_lda")] == ["learning", "none_lda"]
     with pytest.raises(UsageError, match="nothing"):
         study.form(name)
 
