@@ -11,6 +11,7 @@ from tinytrain.base.errors import UsageError
 from tinytrain.meta.studies import transformers as study
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode
+from tinytrain.plan.budget import Budget
 from tinytrain.policies.tinytrain import inspected
 
 
@@ -54,12 +55,18 @@ def test_as_many_rows_are_trained_by_fisher_information_and_at_random_but_others
     assert fisher != random == rows_of(adapted(study.at_random(network, 5)))
 
 
-def test_each_form_adapts(network):
-    found = [
+def test_each_form_adapts_by_its_policy_and_those_of_rows_with_memory_for_every_row(network, monkeypatch):
+    used = []
+
+    def noted(network, drawn, budget, policy, *more, **how):
+        used.append((policy.name, budget))
+        return adapt(network, drawn, budget, policy, *more, **how)
+
+    monkeypatch.setattr(study, "adapt", noted)
+    for name in (*study.ROW_FORMS, "none_lda"):
         study.accuracy_of(network, toy_episode(queries=2), name, SimpleNamespace(budget="1MB"), 0)
-        for name in (*study.ROW_FORMS, "none_lda")
-    ]
-    assert all(0 <= accuracy <= 1 for accuracy in found)
+    rows = ("every", "fisher", "priming", "learning", "random")
+    assert used == [*((name, study.ROWS_BUDGET) for name in rows), ("none_lda", Budget(10**6))]
 
 
 def test_a_form_beside_is_of_the_other_network_and_needs_it(logged, log, rows, toy8_file, capsys):
