@@ -162,6 +162,9 @@ FEATURES = {
     "a factor behind the first convolution": (
         lambda m: m.node("Mul", stem(m), m.constant(np.float32(2))), "it follows an activation",
     ),
+    "a text as a factor": (
+        lambda m: m.conv(m.node("Mul", m.constant(np.array(["two"], object)), "x"), 3, 8), "is object, not",
+    ),
     "a raw convolution used twice": (raw_and_normed, "the graph branches before it"),
     "normalisation after the activation": (frozen_norm, "(batchnormalization3): it follows an activation"),
     "negative variance": (negative_variance, "a variance is not above 0"),

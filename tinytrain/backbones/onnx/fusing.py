@@ -46,8 +46,8 @@ def _read(nodes: list[Node], last: Node) -> tuple[Node, ...]:
 def _whole(node: Node, by: Mapping[str, Node], constants: Mapping[str, np.ndarray]) -> Node:
     """The operation that ends with `node`, or itself."""
     found = _names(node.outputs[0], NORM, {}, by, constants)
-    if found and (epsilon := constants[found["EPSILON"]]).size == 1:
-        numbers = {"axis": -1, "epsilon": float(epsilon.item())}
+    if found and not math.isnan(epsilon := _number(found["EPSILON"], constants)):
+        numbers = {"axis": -1, "epsilon": epsilon}
         inputs = (found["x"], found["SCALE"], found["BIAS"])
         return replace(node, op="LayerNormalization", inputs=inputs, attributes=numbers)
     for pattern in GELUS:
@@ -62,8 +62,7 @@ def _names(name: str, pattern, known: dict[str, str], by, constants) -> dict[str
         fits = known.get(pattern, name) == name and (pattern.islower() or name in constants)
         return known | {pattern: name} if fits else None
     if isinstance(pattern, float):
-        array = constants.get(name, np.empty(0))
-        return known if array.size == 1 and abs(array.item() - pattern) < 1e-4 else None
+        return known if abs(_number(name, constants) - pattern) < 1e-4 else None
     node, (op, *parts) = by.get(name), pattern
     if node is None or node.op != op or (op == "ReduceMean" and not _is_of_channels(node, constants)):
         return None
@@ -77,6 +76,12 @@ def _names(name: str, pattern, known: dict[str, str], by, constants) -> dict[str
         if found is not None:
             return found
     return None
+
+
+def _number(name: str, constants: Mapping[str, np.ndarray]) -> float:
+    """The only number of a constant; NaN for what is none."""
+    array = constants.get(name, np.empty(0))
+    return float(array.item()) if array.size == 1 and array.dtype.kind in "fiu" else math.nan
 
 
 def _is_of_channels(mean: Node, constants: Mapping[str, np.ndarray]) -> bool:
