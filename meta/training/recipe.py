@@ -135,9 +135,9 @@ class TemperatureSettings:
 class Architecture:
     """Rows of `blocks`: expansion (0: none), output channels, kernel, stride. The last one embeds.
 
-    With `tokens` it is a compact transformer instead: channels of its convolutions, and `attention` behind
-    them: blocks, heads of each, channels between the last layers of each. `size` is that of images; clips of
-    sound have one form.
+    If `tokens` are given, it is a compact transformer instead. They are the channels of its convolutions, and
+    `attention` has the number of blocks behind these, the heads of each, and the channels between the last
+    two layers of each. `size` is that of images; clips of sound have one form.
     """
 
     input: str = of(choice("image", "sound"), "image")
@@ -234,6 +234,8 @@ class PretrainRecipe(Recipe):
         return self.hearing if self.architecture.input == "sound" else self.augmentation
 
     def __post_init__(self):
+        if self.inner and self.architecture.tokens:
+            raise WrongError("inner", self.inner, "0 with tokens")
         if self.apart and not (self.teacher and self.inner):
             raise WrongError("apart", self.apart, "0 without a teacher or with inner: 0")
         if self.apart > self.steps:

@@ -148,12 +148,13 @@ def test_a_compact_transformer_learns_and_is_adapted_as_any_network(tmp_path):
 
 
 @pytest.mark.parametrize(("more", "said"), [
-    ({"blocks": EQUAL}, "allowed: .. beside blocks"),
-    ({"attention": [1, 3, 12]}, "heads that divide 8 channels"),
+    ({"architecture": TOKENS | {"blocks": EQUAL}}, "allowed: .. beside blocks"),
+    ({"architecture": TOKENS | {"attention": [1, 3, 12]}}, "heads that divide 8 channels"),
+    ({"architecture": TOKENS, "teacher": TEACHER, "inner": 1.0}, "inner is 1.0; allowed: 0 with tokens"),
 ])  # fmt: skip
 def test_a_compact_transformer_that_cannot_be_is_refused(tmp_path, more, said):
     with pytest.raises(InputError, match=said) as refused:
-        toyruns.task(tmp_path, "pretrain", architecture=TOKENS | more)
+        toyruns.task(tmp_path, "pretrain", **more)
     assert refused.value.code == "bad-value"
 
 
