@@ -56,7 +56,7 @@ def compact_transformer(
 
 
 def initial_transformer(seed: int, nodes: tuple[Node, ...], spec: InputSpec) -> Network:
-    """Normal numbers of the size that keeps that of what goes through; what is added starts at half of it."""
+    """Normal numbers by which values stay as large from layer to layer; residual branches start at half."""
     layers = [node for node in nodes if node.is_layer]
     weights = []
     for layer in layers:
