@@ -6,7 +6,7 @@ TinyTL at batch 100 with all of them. Here every method is counted by one rule a
 
 from collections.abc import Sequence
 
-from tinytrain.network.lite_residual import possible_modules
+from tinytrain.network.lite_residual import Module
 from tinytrain.network.node import Node
 from tinytrain.plan.published_costs import BYTES_PER_WEIGHT, peak_activation
 from tinytrain.plan.recipe import Update
@@ -29,15 +29,14 @@ def saved_inputs(layers: Sequence[Node], updates: Sequence[Update]) -> int:
     return sum(channels * height * width for channels, (height, width) in planes)
 
 
-def saved_activations(layers: Sequence[Node], updates: Sequence[Update]) -> int:
+def saved_activations(layers: Sequence[Node], updates: Sequence[Update], modules: Sequence[Module]) -> int:
     """Bytes per image that a framework keeps for the backward pass, float32.
 
     Inputs of the convolutions whose weights are updated; from the shallowest update on also the inputs of
-    normalisation and of ReLU. Numbers beyond `layers` are those of their lite residual modules.
+    normalisation and of ReLU. Numbers beyond `layers` are those of the possible `modules` of the network.
     """
     if not updates:
         return 0
-    modules = possible_modules(layers, attends=False)
     every = (*layers, *(layer for module in modules for layer in module.layers))
     trained = {u.layer for u in updates}
     firsts = [i for i in trained if i < len(layers)] + [m.last for m in modules if m.index in trained]
@@ -48,7 +47,13 @@ def saved_activations(layers: Sequence[Node], updates: Sequence[Update]) -> int:
     )
 
 
-def memory_at_batch(layers: Sequence[Node], updates: Sequence[Update], n_numbers: int, batch: int) -> int:
+def memory_at_batch(
+    layers: Sequence[Node],
+    updates: Sequence[Update],
+    n_numbers: int,
+    batch: int,
+    modules: Sequence[Module] = (),
+) -> int:
     """16 bytes per trained number, and saved activations of `batch` images or the peak of inference."""
-    saved = batch * saved_activations(layers, updates)
+    saved = batch * saved_activations(layers, updates, modules)
     return BYTES_PER_WEIGHT * n_numbers + max(saved, peak_activation(layers))

@@ -1,7 +1,7 @@
 """One episode under one policy: accuracy, bytes, MACs and seconds as one record. Runs in any process."""
 
 import time
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from tinytrain.backbones.load import load_backbone
 from tinytrain.base.errors import AdaptationRefusedError, InputError
@@ -14,7 +14,6 @@ from tinytrain.meta.bench.jobs import Job
 from tinytrain.meta.bench.sampler import Entry, decoded
 from tinytrain.network.network import Network
 from tinytrain.pipeline.committee import adapt
-from tinytrain.plan.recipe import Update
 from tinytrain.policies.own import given_policy
 from tinytrain.report import Report
 from tinytrain.runtime.device import Device
@@ -104,13 +103,12 @@ def _memory(report: Report, memory: dict) -> dict:
         rows = [_memory(member, member.to_json()["memory"]) for member in members]
         found = {name: max(row[name] for row in rows) for name in rows[0]}
         return found | {name: memory[name] for name in ("arena", "trained_parameters")}
-    layers = report.network.layers
-    updates: tuple[Update, ...] = report.plan.recipe.updates
-    numbers = memory["trained_parameters"]
+    network, updates, numbers = report.network, report.plan.recipe.updates, memory["trained_parameters"]
+    at_batch = partial(memory_at_batch, network.layers, updates, numbers, modules=network.possible_modules)
     return {
         "arena": memory["arena"],
         "paper": memory["paper"],
-        "batch_1": memory_at_batch(layers, updates, numbers, 1),
-        f"batch_{PUBLISHED_BATCH}": memory_at_batch(layers, updates, numbers, PUBLISHED_BATCH),
+        "batch_1": at_batch(batch=1),
+        f"batch_{PUBLISHED_BATCH}": at_batch(batch=PUBLISHED_BATCH),
         "trained_parameters": numbers,
     }

@@ -11,6 +11,7 @@ import toynets
 from cases import each
 from published import published_network
 from toybench import record
+from toygraphs import GRAPHS
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.units import format_count
@@ -24,7 +25,7 @@ from tinytrain.meta.bench.statistics import Interval
 from tinytrain.meta.bench.tables import tables
 from tinytrain.plan.published_costs import peak_activation, with_head
 from tinytrain.plan.recipe import Update
-from tinytrain.policies import sparse_update
+from tinytrain.policies import lora, sparse_update
 from tinytrain.policies.registry import POLICIES
 
 MIB = 2**20
@@ -171,6 +172,18 @@ def test_slices_save_the_channels_that_their_gradients_read():
         (layers[j], Update(j, bias=True), 0),
     ):
         assert saved_inputs(layers, [update]) == channels * layer.in_hw[0] * layer.in_hw[1]
+
+
+def test_a_pair_of_low_rank_saves_what_it_reads_and_all_from_its_layer_on():
+    network = GRAPHS["tokens"]()
+    (*_, pair) = network.possible_modules
+    (down, up), above = pair.layers, network.layers[pair.first :]
+    places = down.in_hw[0] * down.in_hw[1]
+    gates = sum(layer.out_size for layer in above if layer.activation == "relu6")
+    values = (down.cin + up.cin) * places + sum(layer.out_size for layer in (*above, down, up)) + gates
+    updates = lora.updates_from(network, 1 / len(network.possible_modules))
+    found = memory_at_batch(network.layers, updates, 7, 100, network.possible_modules)
+    assert found == 7 * 16 + 100 * 4 * values
 
 
 def test_nothing_trained_costs_the_peak_of_inference():
