@@ -108,8 +108,8 @@ class Planner:
         if self.given:
             return self._probe(m, memory=self.budget.memory) if (m := self.given.recipe.measured) else None
         memory, guess = self.budget.memory, self.unmeasured()
-        # Where all fits that may be chosen, which is known by now, the least does.
-        trains = self._fits(self._recipe(guess, 1.0)) or self._fits(self._least_recipe(guess))
+        # Not what is chosen by the guess: that can take fewer bytes, but other channels may be measured best.
+        trains = self._fits(self._least_recipe(guess))
         if trains and not self.wanted:
             return None
         if not self.wanted:
