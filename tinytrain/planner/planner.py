@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -209,10 +209,7 @@ class Planner:
 
     def row_tile(self, recipe: Recipe, resources: Resources) -> int | None:
         """The largest row tile with which the program still fits; None for the usual one."""
-
-        def fits(tile: int) -> bool:
-            return self.programs.nbytes(recipe, resources, tile, self.budget.memory) is not None
-
+        fits = partial(self._inside, recipe, resources)
         # The smallest first: mostly it does not fit, and then no larger one does.
         return next(filter(fits, ROW_TILES)) if fits(ROW_TILES[-1]) else None
 

@@ -33,9 +33,8 @@ class Device:
     """Kernels of one `backend`, memory for programs, clocks, threads, and a callback for progress.
 
     `threads` is the most images worked on at once (default: one for each core that this process may use); it
-    never changes a result.
-    `progress(stage, done, total, loss)` is called after every step. Raises UsageError for a number of threads
-    below 1. `now` is the clock, in seconds: a budget with a time is kept by it.
+    never changes a result. `progress(stage, done, total, loss)` is called after every step. Raises UsageError
+    for a number of threads below 1. `now` is the clock, in seconds: a budget with a time is kept by it.
     """
 
     def __init__(

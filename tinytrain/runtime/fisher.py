@@ -1,6 +1,6 @@
 """Fisher information of every output channel of the inspected layers, for one task.
 
-One backward pass per support image, of which every worker has one alive at a time, no weight gradient formed:
+One backward pass per support image, one image alive at a time in each worker, no weight gradient formed:
 ``Delta_o = 1/(2N) sum_n (sum_d a_nd g_nd)^2`` (TinyTrain; Fisher pruning, Theis et al. 2018) with a
 the convolution output and g the gradient of the loss in it.
 """

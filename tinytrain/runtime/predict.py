@@ -47,10 +47,9 @@ class Predictor:
 
     An image is a path, the bytes of a file, a PIL image, or a uint8 array: (rows, columns, 3) in RGB order,
     (rows, columns, 1) or (rows, columns). Images of any size are resized and cropped as in training; what
-    else a network may take, `Kind.given` says. `arena` is the bytes that inference works in: a long list
-    adds those of a worker for each core. Threads that share a predictor take turns at it. It can be handed
-    to other processes: forked, or pickled without its arena. Raises InputError for a delta of another
-    backbone.
+    else a network may take, `Kind.given` says. `arena` is the bytes that inference works in: as many for each
+    core after a long list. Threads that share a predictor take turns at it. It can be handed to other
+    processes: forked, or pickled without its arena. Raises InputError for a delta of another backbone.
     """
 
     def __init__(self, network: Network | Committee, delta: Delta, backend: str = "auto"):

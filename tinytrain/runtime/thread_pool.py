@@ -76,7 +76,7 @@ class Workers:
         """do(hand, k) for each k below `count`, the next one by whichever of the `hands` is free.
 
         What lies between `begin_turn` and `end_turn` of a hand is done for k after the same turn of k - 1 is
-        over. Turns of a k that are not those of k - 1 begin when k - 1 is done: see `Hand.last`. Raises what
+        over. If k has other turns than k - 1, they begin when k - 1 is done: see `Hand.last`. Raises what
         `do` raised; if it did so for several k, that of the first of them, but an interrupt before all else.
         """
         following, failed = SimpleQueue(), []
@@ -126,8 +126,8 @@ def _raise_first(errors: list[BaseException]) -> None:
 class Hand:
     """One of those that work at once: `before` says what the one before has done, `after` what it has done.
 
-    True stands for a turn, None for all of its work, False for an error. `last`: of what it is at, the turns
-    begin when the one before is done.
+    True stands for a turn, None for all of its work, False for an error. If `last`, its turns begin when the
+    one before is done with all of its work.
     """
 
     before: SimpleQueue | None
