@@ -10,7 +10,13 @@ from cases import each
 from oracle import Oracle, gradients
 from toygraphs import GRAPHS
 from toynets import everything, gradient_of, images_of, random_updates, recipe, relative, selected, trainer
-from toysegments import assert_forward_equals_oracle, assert_gradients_equal_oracle, backward_segment
+from toysegments import (
+    assert_forward_equals_oracle,
+    assert_gradients_equal_oracle,
+    backward_segment,
+    forward_segment,
+    limit_row_tiles,
+)
 
 from tinytrain.base.errors import InputError
 from tinytrain.network.file import decode, decode_network, encode_network
@@ -19,6 +25,7 @@ from tinytrain.network.validation import check_network
 from tinytrain.plan.costs import image_macs
 from tinytrain.plan.recipe import Update
 from tinytrain.program.checker import check_program
+from tinytrain.runtime.bind import AFTER, together
 
 NAMES = each("name", GRAPHS)
 
@@ -26,6 +33,15 @@ NAMES = each("name", GRAPHS)
 @NAMES
 def test_a_pass_equals_the_oracle(name):
     assert_forward_equals_oracle(GRAPHS[name]())
+
+
+@each("name", ["branches", "fire", "speech", "channels"])
+def test_a_product_adds_the_bias_of_a_dense_convolution_in_every_row_tile(monkeypatch, name):
+    limit_row_tiles(monkeypatch, 700)
+    network = GRAPHS[name]()
+    segment, _ = forward_segment(network, 0, len(network.layers), 2)
+    found = [kernel for kernel, _ in together(segment.calls)]
+    assert "product" in found and not {"matmul", *AFTER} & set(found)
 
 
 @NAMES

@@ -102,7 +102,10 @@ def _read(layer, part: Part, planes: View) -> tuple:
 
 
 def _of_one_group(emitter, i: int, y: View, x: View, skip: View | None, activation: str | None) -> None:
-    forward(emitter, i, y, x.reshape(1, *x.shape), skip, activation)
+    for part in unfolded(emitter, i, x.reshape(1, *x.shape)):
+        rows = part.rows_of(y)
+        emitter.segment.call("matmul", rows, part.patches.matrix, emitter.weight(i))
+        add_bias(emitter, i, rows, skip and part.rows_of(skip), activation)
 
 
 def _rows_of_one(emitter, i: int, y: View, x: View, top: int, activation: str | None) -> None:
