@@ -66,7 +66,7 @@ def backward_case(network, updates, first=0, n=1, row_tile=None):
     return segment, arrays
 
 
-def assert_gradients_equal_oracle(network, updates, n, row_tile=None):
+def assert_gradients_equal_oracle(network, updates, n, row_tile=None, most=1e-5):
     """Of one pass over n images, for random gradients of their embeddings; returns the segment."""
     segment, arrays = backward_case(network, updates, n=n, row_tile=row_tile)
     for kernel, args in bound(segment, network, arrays, updates)[0]:
@@ -77,7 +77,7 @@ def assert_gradients_equal_oracle(network, updates, n, row_tile=None):
     for slot in slots(network, recipe(updates)):
         got = found[slot.start : slot.start + slot.size].reshape(slot.shape)
         exact = {"weight": want.weights, "bias": want.biases}[slot.part][slot.layer]
-        assert relative(got, selected(exact, slot), 0.1) < 2e-5  # chains of terms: 1.4e-5 was seen
+        assert relative(got, selected(exact, slot), 0.1) < most
     return segment
 
 
