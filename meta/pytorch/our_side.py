@@ -15,7 +15,7 @@ from tinytrain.planner.candidates import WIDE_TILES
 from tinytrain.program.compile import compile_training
 from tinytrain.program.segments import SegmentBank
 from tinytrain.runtime.bind import WorkingCopy
-from tinytrain.runtime.schedule import augmentation_of, sampled_items, step_items
+from tinytrain.runtime.schedule import augmentation_of, sampled_items
 from tinytrain.runtime.stage_runner import Source
 from tinytrain.runtime.trainer import Trainer
 
@@ -78,17 +78,13 @@ class Whole:
         return self.trainer.gradients
 
 
-def schedule_of(plan, labels: np.ndarray) -> list[tuple[list[int], list[int]]]:
-    """For each step of an adaptation by `plan` the views, and the positions that the gradient goes through.
+def schedule_of(plan, labels: np.ndarray) -> list[list[int]]:
+    """For each step of an adaptation by `plan` the support images that the gradient goes through.
 
-    One view for every support image; positions in the support. For supports that a step sees whole.
+    For supports that a step sees whole.
     """
-    rng, found = rng_for(0, "steps"), []
-    for number in range(1, plan.recipe.steps + 1):
-        support, queries = step_items(plan.resources, labels, number, rng)
-        through = sampled_items(plan.recipe, labels, support, 0, number)
-        found.append(([view for view, _ in queries], through))
-    return found
+    support = [(0, i) for i in range(len(labels))]
+    return [sampled_items(plan.recipe, labels, support, 0, step) for step in range(1, plan.recipe.steps + 1)]
 
 
 def variants(network: Network, episode: Episode, workers: int) -> dict[str, Whole]:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 
-from tinytrain.episode.augment import Augmentation
+from tinytrain.episode.augment import FILL, Augmentation
 from tinytrain.meta.pytorch.our_side import Whole
 from tinytrain.network.network import Network
 from tinytrain.network.node import Node
@@ -79,7 +79,7 @@ class TorchNetwork:
 
     def train(self, layers: Sequence[int] | None = None, biases: Sequence[int] | None = None) -> None:
         """Ask for gradients of these weights and biases; of all of them by default."""
-        every = range(len(self.rows))
+        every = range(len(self.biases))
         for i in every if layers is None else layers:
             self.weights[i].requires_grad_(True)
         for i in every if biases is None else biases:
@@ -102,17 +102,17 @@ def augmented(images: torch.Tensor, draws: Sequence[Augmentation]) -> torch.Tens
     x = (x - grey) * column("saturation") + grey + column("brightness")
     mean = x.mean((1, 2, 3), keepdim=True)
     x = ((x - mean) * column("contrast") + mean).clamp_(0, 255)
-    if any(d.flip for d in draws):
-        x = torch.where(column("flip") > 0, x.flip(3), x)
-    size = x.shape[-1]
-    out = torch.full_like(x, 128.0)
-    for k, d in enumerate(draws):
-        top, left = max(0, d.down), max(0, d.right)
-        bottom, end = size + min(0, d.down), size + min(0, d.right)
-        out[k, :, top:bottom, left:end] = x[
-            k, :, top - d.down : bottom - d.down, left - d.right : end - d.right
-        ]
-    return out
+    # The place in x of each pixel, as fractions of half a side from the middle.
+    cosine, sine, side = (
+        column("cosine").flatten(),
+        column("sine").flatten(),
+        1 - 2 * column("flip").flatten(),
+    )
+    down, right = (2 / (x.shape[-1] - 1) * column(way).flatten() for way in ("down", "right"))
+    across = torch.stack([side * cosine, sine, -side * cosine * right - sine * down], 1)
+    along = torch.stack([-side * sine, cosine, side * sine * right - cosine * down], 1)
+    places = F.affine_grid(torch.stack([across, along], 1), list(x.shape), align_corners=True)
+    return F.grid_sample(x - FILL, places, align_corners=True) + FILL
 
 
 def prototypes(embeddings: torch.Tensor, one_hot: torch.Tensor) -> torch.Tensor:

@@ -16,7 +16,7 @@ from tinytrain.plan.costs import n_hard
 from tinytrain.plan.recipe import Recipe
 from tinytrain.program.program import Program
 from tinytrain.program.trained_arrays import Slot, slots
-from tinytrain.runtime.schedule import augmentation_of, dealt, rate_factor
+from tinytrain.runtime.schedule import augmentation_of, dealt, rate_factor, reach
 
 KNOWN = 9e5  # losses below it are known
 OPTIMIZERS = {
@@ -78,11 +78,9 @@ def adapt_plainly(reference, recipe, slots, images, labels, draw) -> list[float]
 
 
 @torch.inference_mode()
-def cached_features(reference, cut: int, images, augmentations) -> list[torch.Tensor]:
-    """Inputs of layer `cut` for every view: one list of augmentations (or None) per view."""
-    support = planes(images)
-    views = (support if draws is None else augmented(support, draws) for draws in augmentations)
-    return [reference.layers(reference.inputs(values), 0, cut) for values in views]
+def features_of(reference, cut: int, support: torch.Tensor) -> torch.Tensor:
+    """Inputs of layer `cut`."""
+    return reference.layers(reference.inputs(support), 0, cut)
 
 
 def moved(embeddings, one_hot, through: list[int]):
@@ -99,25 +97,30 @@ def moved(embeddings, one_hot, through: list[int]):
     return means - means.detach()
 
 
-def adapt_cached(reference, recipe, slots, cut: int, features, labels, schedule) -> list[float]:
-    """Our own algorithm: cached features, only the hardest pseudo-queries and some of the support in a step.
+def adapt_cached(reference, recipe, slots, cut: int, clean, images, labels, drawn, schedule) -> list[float]:
+    """Our own algorithm: only the hardest pseudo-queries and some of the support in a step.
 
-    `features` is one (n, ...) tensor per view, `schedule` for each step the view of every image, and which
-    support images the gradient goes through. For recipes of a single pass.
+    `clean` are the cached features of the clean images, `drawn(step, image)` is the augmentation of a
+    pseudo-query, `schedule` has for each step which support images the gradient goes through. For recipes of
+    a single pass with views that are new in every step.
     """
-    target, trained = torch.from_numpy(labels).long(), Masked(reference, recipe, slots)
-    one_hot, everything, found = F.one_hot(target).float(), torch.stack(features), []
+    support, target, trained = (
+        planes(images),
+        torch.from_numpy(labels).long(),
+        Masked(reference, recipe, slots),
+    )
+    one_hot, found = F.one_hot(target).float(), []
     sizes, hard = one_hot.sum(dim=0), n_hard(recipe.options.hard_fraction, len(labels))
     # Images whose loss is not known yet come first, in turn of classes.
     latest = 1e6 - torch.from_numpy(np.argsort(dealt(labels))).float()
     with torch.no_grad():
-        means = prototypes(reference.embed(features[0], cut), one_hot)
-    for step, (views, through) in enumerate(schedule):
-        trained.scale_rates(rate_factor(recipe, len(features), step + 1))
+        means = prototypes(reference.embed(clean, cut), one_hot)
+    for step, through in enumerate(schedule, 1):
+        trained.scale_rates(rate_factor(recipe, 1, step))
         hardest = latest.topk(hard).indices
-        queries = everything[torch.tensor(views)[hardest], hardest]
-        chosen = torch.cat([queries, features[0][through]]).contiguous(memory_format=reference.format)
-        embeddings = reference.embed(chosen, cut)
+        queries = augmented(support[hardest], [drawn(step, int(i)) for i in hardest])
+        chosen = torch.cat([features_of(reference, cut, queries), clean[through]])
+        embeddings = reference.embed(chosen.contiguous(memory_format=reference.format), cut)
         moving = means + moved(embeddings[hard:], one_hot, through)
         loss = losses(embeddings[:hard], moving, target[hardest], recipe.options.temperature)
         trained.step(loss.mean())
@@ -136,9 +139,7 @@ class Task:
         self.network, self.program, self.images = network, program, images
         self.labels, self.may_flip = episode.support.labels, episode.may_flip
         self.slots = slots(network, program.recipe)
-        augmentation = augmentation_of(episode, network.input, 0)
-        images_of_view = range(len(self.labels))
-        self.draws = [[augmentation(v, i) for i in images_of_view] for v in range(1, program.resources.sets)]
+        self.drawn = augmentation_of(episode, network.input, 0, reach(program))
         self.schedule = schedule_of(program, self.labels)
 
     def plainly(self, memory_format: str) -> dict[str, float]:
@@ -155,8 +156,8 @@ class Task:
         """Seconds of both stages."""
         start, reference = self.program.purpose.start, TorchNetwork(self.network, memory_format)
         begin = time.perf_counter()
-        features = cached_features(reference, start, self.images, [None, *self.draws])
+        clean = features_of(reference, start, planes(self.images))
         middle = time.perf_counter()
-        recipe, labels = self.program.recipe, self.labels
-        self.losses = adapt_cached(reference, recipe, self.slots, start, features, labels, self.schedule)
+        given = self.images, self.labels, self.drawn, self.schedule
+        self.losses = adapt_cached(reference, self.program.recipe, self.slots, start, clean, *given)
         return {"features": middle - begin, "training": time.perf_counter() - middle}

@@ -6,14 +6,16 @@ import time
 from functools import partial
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from tinytrain.backbones.load import load_backbone
 from tinytrain.meta import pytorch
 from tinytrain.meta.pytorch import speed
-from tinytrain.meta.pytorch.our_side import Whole
+from tinytrain.meta.pytorch.our_side import Whole, images_of, support_episode
 from tinytrain.meta.pytorch.timing import Row, Timing, in_turn
 from tinytrain.network.file import save_network
+from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_network
 
 NETWORK = toy_network()
@@ -53,6 +55,16 @@ def test_with_torch_both_sides_agree_before_anything_is_timed(backbone, tmp_path
     found = json.loads(figures.read_text())
     assert max(found["differences"].values()) <= speed.AGREE
     assert all(row["ratio"] > 0 and row["how"]["PyTorch"] for row in found["rows"])
+
+
+def test_the_same_algorithm_in_torch_begins_with_the_same_losses():
+    training = pytest.importorskip("tinytrain.meta.pytorch.torch_training", exc_type=ModuleNotFoundError)
+    episode = support_episode(NETWORK)
+    adapted = adapt(NETWORK, episode)
+    task = training.Task(NETWORK, episode, images_of(NETWORK, episode), adapted.program)
+    task.cached("contiguous")
+    # Borders of turned images and features in 8 bits differ a little.
+    np.testing.assert_allclose(task.losses[:3], adapted.ran.losses[:3], rtol=0.1)
 
 
 def test_each_case_compares_with_its_own_work_of_the_other_side(backbone, monkeypatch, capsys):
