@@ -97,28 +97,24 @@ def moved(embeddings, one_hot, through: list[int]):
     return means - means.detach()
 
 
-def adapt_cached(reference, recipe, slots, cut: int, clean, images, labels, drawn, schedule) -> list[float]:
+def adapt_cached(task: "Task", reference, clean: torch.Tensor) -> list[float]:
     """Our own algorithm: only the hardest pseudo-queries and some of the support in a step.
 
-    `clean` are the cached features of the clean images, `drawn(step, image)` is the augmentation of a
-    pseudo-query, `schedule` has for each step which support images the gradient goes through. For recipes of
-    a single pass with views that are new in every step.
+    `clean` are the cached features of the clean images. For recipes of a single pass with views that are new
+    in every step.
     """
-    support, target, trained = (
-        planes(images),
-        torch.from_numpy(labels).long(),
-        Masked(reference, recipe, slots),
-    )
-    one_hot, found = F.one_hot(target).float(), []
+    recipe, cut, labels = task.program.recipe, task.program.purpose.start, task.labels
+    support, target = planes(task.images), torch.from_numpy(labels).long()
+    one_hot, trained, found = F.one_hot(target).float(), Masked(reference, recipe, task.slots), []
     sizes, hard = one_hot.sum(dim=0), n_hard(recipe.options.hard_fraction, len(labels))
     # Images whose loss is not known yet come first, in turn of classes.
     latest = 1e6 - torch.from_numpy(np.argsort(dealt(labels))).float()
     with torch.no_grad():
         means = prototypes(reference.embed(clean, cut), one_hot)
-    for step, through in enumerate(schedule, 1):
+    for step, through in enumerate(task.schedule, 1):
         trained.scale_rates(rate_factor(recipe, 1, step))
         hardest = latest.topk(hard).indices
-        queries = augmented(support[hardest], [drawn(step, int(i)) for i in hardest])
+        queries = augmented(support[hardest], [task.drawn(step, int(i)) for i in hardest])
         chosen = torch.cat([features_of(reference, cut, queries), clean[through]])
         embeddings = reference.embed(chosen.contiguous(memory_format=reference.format), cut)
         moving = means + moved(embeddings[hard:], one_hot, through)
@@ -158,6 +154,5 @@ class Task:
         begin = time.perf_counter()
         clean = features_of(reference, start, planes(self.images))
         middle = time.perf_counter()
-        given = self.images, self.labels, self.drawn, self.schedule
-        self.losses = adapt_cached(reference, self.program.recipe, self.slots, start, clean, *given)
+        self.losses = adapt_cached(self, reference, clean)
         return {"features": middle - begin, "training": time.perf_counter() - middle}

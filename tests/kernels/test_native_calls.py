@@ -33,7 +33,8 @@ def bound(kernel, *arguments):
 
 def forget(monkeypatch):
     """Clear what is cached about this machine."""
-    monkeypatch.setattr(native_calls, "_runner", native_calls._runner.__wrapped__)
+    for name in ("_runner", "_tools"):
+        monkeypatch.setattr(native_calls, name, getattr(native_calls, name).__wrapped__)
 
 
 def additions(compiled, count, total=None, x=None):

@@ -9,10 +9,20 @@ import time
 import weakref
 from functools import partial
 
+import numpy as np
 import pytest
 from cases import each
 
+from tinytrain.kernels.dispatch.native_calls import join_native
+from tinytrain.runtime import thread_pool
 from tinytrain.runtime.thread_pool import Hand, Workers, cores
+
+
+@pytest.fixture(params=["machine code", "Python"])
+def turns(request, monkeypatch):
+    """Who takes turns: Python does where machine code cannot be made."""
+    if request.param == "Python":
+        monkeypatch.setattr(thread_pool, "native_turns", lambda state: None)
 
 
 def test_the_caller_and_every_thread_work_at_once():
@@ -56,7 +66,7 @@ def test_an_error_reaches_the_caller_once_all_are_done_and_the_threads_work_on(b
 @each("threads", [0, 1, 3])
 @each("count", [0, 1, 2, 9])
 @each("fewer", [0, 1])
-def test_turns_are_taken_in_order_and_everything_is_done_once(threads, count, fewer):
+def test_turns_are_taken_in_order_and_everything_is_done_once(turns, threads, count, fewer):
     """Also if the last one has fewer turns than the others."""
     workers, done, rng = Workers(threads), [], random.Random(0)
 
@@ -77,7 +87,7 @@ def test_turns_are_taken_in_order_and_everything_is_done_once(threads, count, fe
         assert max(before) < min(last)
 
 
-def test_one_is_in_a_later_turn_while_the_next_is_in_an_earlier_one():
+def test_one_is_in_a_later_turn_while_the_next_is_in_an_earlier_one(turns):
     workers, meet = Workers(1), threading.Barrier(2)
 
     def do(hand, k):
@@ -89,6 +99,21 @@ def test_one_is_in_a_later_turn_while_the_next_is_in_an_earlier_one():
 
     workers.in_turns([Hand(), Hand()], 2, do)
     workers.close()
+
+
+def test_turns_and_the_calls_in_them_are_one_native_sequence():
+    hand, before, left = Hand(), np.array([2]), []
+    ((sequence, _),) = join_native([(hand.begin_turn, ()), (hand.end_turn, ())] * 3)
+    own = hand.follow(before)
+    other = threading.Thread(target=lambda: left.append(sequence()))
+    other.start()
+    while own[0] < 2:
+        time.sleep(1e-4)
+    time.sleep(0.01)  # it looks again and again meanwhile
+    assert own[0] == 2 and not left
+    before[0] = 3
+    other.join(100)
+    assert own[0] == 3 and left == [None]
 
 
 @each("threads", [0, 1, 3])
@@ -110,7 +135,7 @@ def test_of_several_errors_the_caller_gets_that_of_the_first(threads, bad):
 
 @each("threads", [0, 1, 3])
 @each("bad", [0, 1, 4])
-def test_an_error_in_a_turn_reaches_the_caller_and_nobody_waits_for_it(threads, bad):
+def test_an_error_in_a_turn_reaches_the_caller_and_nobody_waits_for_it(turns, threads, bad):
     workers, done = Workers(threads), []
 
     def do(hand, k):
@@ -207,15 +232,15 @@ def test_closing_ends_the_threads_and_so_does_letting_go_of_them():
 
 def test_no_lock_that_python_handles_lies_between_the_threads_and_their_caller():
     """Where an interrupt meets Python code that is about to release a lock, it stays locked."""
-    workers, ran = Workers(2), set()
+    workers, hands, ran = Workers(2), [Hand() for _ in range(3)], set()
     sys.setprofile(
         lambda frame, event, argument: ran.add(frame.f_code.co_filename) if event == "call" else None
     )
     workers.run([int, int, int])
-    workers.in_turns([Hand() for _ in range(3)], 9, lambda hand, k: (hand.begin_turn(), hand.end_turn()))
+    workers.in_turns(hands, 9, lambda hand, k: (hand.begin_turn(), hand.end_turn()))
     sys.setprofile(None)
     workers.close()
-    assert ran and all(name.endswith(("thread_pool.py", "test_thread_pool.py")) for name in ran)
+    assert ran and all(name.endswith(("thread_pool.py", "code.py", "native_calls.py")) for name in ran)
 
 
 @pytest.mark.parametrize("allowed", [0, 1])

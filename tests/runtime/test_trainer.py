@@ -45,8 +45,8 @@ def test_the_gradient_of_a_step_equals_that_of_one_batch(name, step):
     assert abs(loss - want_loss.mean) < 1e-5
     assert relative(made.support, Oracle(network).forward(IMAGES).embeddings) < 1e-5
     assert relative(10 * made.bind.array("cosine"), want_loss.logits) < 1e-5
-    # One network magnifies the rounding of products: 1.8e-5 was seen, 2.1e-5 with those of BLAS, and 4e-6 with
-    # products that are computed in float64.
+    # One network magnifies the rounding of products: 1.8e-5 was seen, 2.1e-5 with those of BLAS, and 4e-6 if
+    # they are computed in float64.
     assert_equals_oracle(made, want, 2e-5)
 
 

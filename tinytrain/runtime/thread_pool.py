@@ -1,6 +1,7 @@
 """Threads that do a part of the work of each step beside the caller."""
 
 import os
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -9,6 +10,12 @@ from queue import SimpleQueue
 from threading import Thread
 
 import numpy as np
+
+from tinytrain.kernels.dispatch.native_calls import address_of, native_turns
+
+NEEDED = 2  # the word of a hand's state that says how many turns of the one before must be over
+# Turns of somebody who has failed, those that stand for all of one's work, and those that its end counts as.
+GIVEN_UP, ENTIRE, ALL = -1, 2**62, 2**63 - 1
 
 
 def cores(root: Path = Path("/")) -> int:
@@ -80,24 +87,23 @@ class Workers:
         `do` raised; if it did so for several k, that of the first of them, but an interrupt before all else.
         """
         following, failed = SimpleQueue(), []
-        following.put((0, None))  # the next k, and where it hears of what k - 1 has done
+        following.put((0, np.array([ALL])))  # the next k, and how many turns of k - 1 are over
 
         def serve(hand: Hand) -> None:
-            k, hand.after = 0, SimpleQueue()
+            k, over = 0, np.zeros(1, np.int64)
             try:
                 while True:
-                    k, hand.before = following.get()
-                    hand.after, hand.last = SimpleQueue(), False
-                    following.put((k + 1, hand.after))
+                    k, before = following.get()
+                    over = hand.follow(before)
+                    following.put((k + 1, over))
                     if k >= count:
                         return
                     do(hand, k)
-                    hand.after.put(None)
+                    over[0] = ALL
             except BaseException as error:
-                following.put((count, None))  # nobody may wait for what is not done
-                hand.after.put(False)
-                if not isinstance(error, _GivenUpError):
-                    failed.append((k, error))
+                following.put((count, over))  # nobody may wait for what is not done
+                over[0] = GIVEN_UP
+                failed.append((k, error))
 
         self.run([partial(serve, hand) for hand in hands])
         failed.sort(key=lambda pair: (isinstance(pair[1], Exception), pair[0]))  # an interrupt first
@@ -124,32 +130,43 @@ def _raise_first(errors: list[BaseException]) -> None:
 
 
 class Hand:
-    """One of those that work at once: `before` says what the one before has done, `after` what it has done.
+    """One of those that work at once. `begin_turn` and `end_turn` enclose what it does in turn with others.
 
-    True stands for a turn, None for all of its work, False for an error. If `last`, its turns begin when the
-    one before is done with all of its work.
+    They are machine code where that can be made, so that calls of kernels and turns run as one sequence.
     """
 
-    before: SimpleQueue | None
-    after: SimpleQueue
-    last: bool
+    def __init__(self):
+        self._state = np.zeros(4, np.int64)
+        self._before = self._over = np.zeros(1, np.int64)
+        if native := native_turns(self._state):
+            self.begin_turn, self.end_turn = native
+
+    def follow(self, before: np.ndarray) -> np.ndarray:
+        """Come after the one that counts its turns in `before`; returns where this one counts its own."""
+        self._before, self._over = before, np.zeros(1, np.int64)
+        self._state[:NEEDED] = address_of(before), address_of(self._over)
+        self.last = False
+        return self._over
+
+    @property
+    def last(self) -> bool:
+        """Whether its turns begin when the one before is done with all of its work."""
+        return self._state[NEEDED] >= ENTIRE
+
+    @last.setter
+    def last(self, value: bool) -> None:
+        self._state[NEEDED] = ENTIRE if value else 1
 
     def begin_turn(self) -> None:
-        while self.before is not None:
-            done = self.before.get()
-            if done is False:
-                raise _GivenUpError
-            if done is None:
-                self.before = None
-            elif not self.last:
-                break
+        """Wait for the same turn of the one before. Raises RuntimeError if that has given up."""
+        while self._before[0] < self._state[NEEDED]:
+            if self._before[0] == GIVEN_UP:
+                raise RuntimeError("the one before has given up")
+            time.sleep(1e-5)
 
     def end_turn(self) -> None:
-        self.after.put(True)
-
-
-class _GivenUpError(Exception):
-    """Whoever was before has raised an error, which the caller gets."""
+        self._state[NEEDED] += 1
+        self._over[0] += 1
 
 
 def _serve(given: SimpleQueue, done: SimpleQueue) -> None:

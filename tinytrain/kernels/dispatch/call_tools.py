@@ -14,9 +14,13 @@ from tinytrain.kernels.dispatch.call_stubs import (
     new_module,
     object_code,
 )
-from tinytrain.kernels.dispatch.machine_code import FREE, RESHAPE, RUNNER
+from tinytrain.kernels.dispatch.machine_code import BEGIN_TURN, END_TURN, FREE, RESHAPE, RUNNER
 
 STEP_WORDS = 3
+# Words of a worker's state: the addresses of the words in which the one before and it itself count turns that
+# are over, how many of the former must be over, and the address of C's `usleep`.
+BEFORE, OWN, NEEDED, SLEEP = range(4)
+LOOKS, PAUSE = 20_000, 20  # looks without a pause, tens of microseconds; then microseconds between looks
 WORDS = WORD.as_pointer()
 # Of numba's function by that name: axes, shape and strides, the same of the result, bytes of a number, order.
 RESHAPE_TYPE = ir.FunctionType(STATUS, [WORD, WORDS, WORDS, WORD, WORDS, WORDS, WORD, STATUS])
@@ -26,6 +30,7 @@ def tools() -> bytes:
     """The object file."""
     module = new_module()
     _add_runner(module)
+    _add_turns(module)
     _add_reshape(module)
     # Numba frees arrays of its own so. A kernel has none: it would end the process here.
     builder = begin(module, ir.FunctionType(ir.VoidType(), [POINTER]), FREE)
@@ -65,6 +70,51 @@ def _add_runner(module) -> None:
     builder.ret(following)
     builder.position_at_end(done)
     builder.ret(ir.Constant(WORD, 0))
+
+
+def _add_turns(module) -> None:
+    """Two stubs, ``begin_turn(state, nothing)`` and ``end_turn(state, nothing)``.
+
+    The first waits until as many turns of the one before are over as `state` says, and returns 0, or 1 if the
+    count is below 0. What others wrote before they ended those turns is seen from then on.
+    """
+    builder = begin(module, STUB, BEGIN_TURN)
+    state = builder.inttoptr(builder.function.args[0], WORDS)
+    before, needed = builder.inttoptr(_word(builder, state, BEFORE), WORDS), _word(builder, state, NEEDED)
+    pause = builder.inttoptr(_word(builder, state, SLEEP), ir.FunctionType(STATUS, [STATUS]).as_pointer())
+    look, waiting, resting, over = (
+        builder.append_basic_block(name) for name in ("look", "waiting", "resting", "over")
+    )
+    entry = builder.block
+    builder.branch(look)
+    builder.position_at_end(look)
+    looks = builder.phi(WORD)
+    done = builder.load_atomic(before, "acquire", 8)
+    failed = builder.icmp_signed("<", done, ir.Constant(WORD, 0))
+    builder.cbranch(builder.or_(failed, builder.icmp_signed(">=", done, needed)), over, waiting)
+    builder.position_at_end(waiting)
+    more = builder.add(looks, ir.Constant(WORD, 1))
+    builder.cbranch(builder.icmp_unsigned("<", looks, ir.Constant(WORD, LOOKS)), look, resting)
+    builder.position_at_end(resting)
+    builder.call(pause, [ir.Constant(STATUS, PAUSE)])
+    builder.branch(look)
+    for count, block in ((ir.Constant(WORD, 0), entry), (more, waiting), (looks, resting)):
+        looks.add_incoming(count, block)
+    builder.position_at_end(over)
+    builder.ret(builder.zext(failed, STATUS))
+
+    builder = begin(module, STUB, END_TURN)
+    state = builder.inttoptr(builder.function.args[0], WORDS)
+    own, one = builder.inttoptr(_word(builder, state, OWN), WORDS), ir.Constant(WORD, 1)
+    builder.store(
+        builder.add(_word(builder, state, NEEDED), one), builder.gep(state, [ir.Constant(WORD, NEEDED)])
+    )
+    builder.store_atomic(builder.add(builder.load(own), one), own, "release", 8)
+    builder.ret(ir.Constant(STATUS, 0))
+
+
+def _word(builder: ir.IRBuilder, start, at: int):
+    return builder.load(builder.gep(start, [ir.Constant(WORD, at)]))
 
 
 def _add_reshape(module) -> None:

@@ -18,10 +18,10 @@ from tinytrain.base.errors import StorageError
 from tinytrain.base.locks import held_over_forks
 from tinytrain.kernels.dispatch.target import target
 
-# What all kernels share: the loop over calls, the stub for products, and what their code asks numba for.
-RUNNER = "tinytrain_runner"
+# What all kernels share: the loop over calls, turns between workers, and what their code asks numba for.
+RUNNER, BEGIN_TURN, END_TURN = "tinytrain_runner", "tinytrain_begin_turn", "tinytrain_end_turn"
 FREE, RESHAPE = "NRT_MemInfo_call_dtor", "numba_attempt_nocopy_reshape"
-TOOLS = RUNNER, FREE, RESHAPE
+TOOLS = RUNNER, BEGIN_TURN, END_TURN, FREE, RESHAPE
 ELF, SYMBOL_TABLE, UNDEFINED = b"\x7fELF\x02\x01", 2, 0
 OF_THE_LINKER = {"_GLOBAL_OFFSET_TABLE_"}
 LOCK = held_over_forks()  # LLVM has locks of its own, which a fork would copy locked

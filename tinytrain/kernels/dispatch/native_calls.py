@@ -30,13 +30,13 @@ class NativeSequence:
         self._functions = [function for function, _ in calls]
         arrays = {id(a): a for _, given in calls for a in given if isinstance(a, np.ndarray)}
         self._arrays = list(arrays.values())
-        self._cells = np.frombuffer(b"".join(cells for *_, cells in steps), np.uint64)
-        address, table = _address(self._cells), []
+        self._cells = np.frombuffer(b"".join(cells for *_, cells in steps) or bytes(8), np.uint64)
+        address, table = address_of(self._cells), []
         for stub, function, cells in steps:
             table += [stub, function, address]
             address += len(cells)
         self._table = np.array(table, np.uint64)
-        self._start = _address(self._table)
+        self._start = address_of(self._table)
 
     def __call__(self) -> None:
         if failed := self._run(self._start, self._count):
@@ -91,16 +91,34 @@ def _step(function: Callable, arguments: tuple) -> Step | None:
     return None
 
 
+def native_turns(state: np.ndarray) -> tuple[Code, Code] | None:
+    """`begin_turn` and `end_turn` of a worker whose words are `state`; None if Python must do it.
+
+    `state` must outlive them. The first raises RuntimeError if the one before has given up.
+    """
+    if (found := _tools()) is None:
+        return None
+    state[3] = ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p).value
+    _, begin, end, *_ = found
+    return Code("begin_turn", begin, address_of(state), ()), Code("end_turn", end, address_of(state), ())
+
+
 @functools.cache
 def _runner() -> Callable[[int, int], int] | None:
     """The loop over steps; None if llvmlite is missing or cannot build it."""
+    found = _tools()
+    return found and ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(found[0])
+
+
+@functools.cache
+def _tools() -> list[int] | None:
     try:
         from tinytrain.kernels.kernel import tools
 
-        return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(tools()[0])
+        return tools()
     except Exception:  # LLVM raises anything
         return None
 
 
-def _address(array: np.ndarray) -> int:
+def address_of(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
