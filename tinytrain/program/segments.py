@@ -15,9 +15,6 @@ from tinytrain.program.calls import Buffer, Call, Role, Segment, View
 from tinytrain.program.trained_arrays import trained_parts
 
 TEMPERATURE = np.float32(10)  # of the loss of Fisher scoring
-# Of a pass, at which its worker waits for others: more of them let more workers be in the pass at once, but
-# to wait takes a few microseconds.
-MOST_TURNS = 8
 UNTRAINED = ("prefix", "embed")  # kinds of segments that do not depend on what is trained
 
 
@@ -162,7 +159,7 @@ def fisher_segment(
 
 
 def turns(segment: Segment, shared: Container[Buffer]) -> list[range]:
-    """Ranges of calls that add to `shared` buffers, few for many, in rising order.
+    """Ranges of calls that add to `shared` buffers, in rising order.
 
     All calls that add to the same number are in one of them. Between two ranges other calls may be left over:
     while a worker is at one range, others can be at another.
@@ -180,9 +177,7 @@ def turns(segment: Segment, shared: Container[Buffer]) -> list[range]:
             found[-1] = range(found[-1].start, max(end, found[-1].stop))
         else:
             found.append(range(k, end))
-    some = max(1, -(-len(found) // MOST_TURNS))
-    parts = (found[k : k + some] for k in range(0, len(found), some))
-    return [range(part[0].start, part[-1].stop) for part in parts]
+    return found
 
 
 def _added_to(call: Call, buffers: Container[Buffer]) -> list[View]:
