@@ -183,6 +183,27 @@ def test_augment_agrees_with_the_reference(compiled, flip, down, right):
     assert np.abs(got.astype(int) - want).max() <= 1
 
 
+@pytest.mark.parametrize("width", [2, 3, 15, 16, 33, 64])
+@pytest.mark.parametrize("flip, cosine, sine", [(False, 0.98, 0.15), (True, 1.1, -0.2), (True, -0.3, 0.7)])
+def test_a_turned_image_has_the_pixels_of_the_reference_and_each_is_computed_alike(
+    compiled, width, flip, cosine, sine
+):
+    """Pixels of three channels are computed several at once, grey ones one after another."""
+    image = rng("turned").integers(0, 256, (9, width, 3)).astype(np.uint8)
+    how = flip, 1, -2, *map(np.float32, (cosine, sine, 20, 1.5, 0.7)), np.uint8(128)
+    got, want = np.zeros_like(image), np.zeros_like(image)
+    compiled.augment(got, image, *how)
+    reference.augment(want, image, *how)
+    # At the border rounding decides whether a pixel comes from the image.
+    filled = (got == 128).all(axis=2) | (want == 128).all(axis=2)
+    off = np.abs(got.astype(int) - want).max(axis=2) > 1
+    assert not off[~filled].any() and off.sum() <= 5 and (width < 15 or not filled.all())
+    grey, alike = np.zeros((9, width, 1), np.uint8), np.repeat(image[..., :1], 3, axis=2)
+    compiled.augment(grey, image[..., :1].copy(), *how)
+    compiled.augment(got, alike, *how)
+    np.testing.assert_array_equal(got, np.repeat(grey, 3, axis=2))
+
+
 def test_augment_with_neutral_values_returns_the_image(compiled):
     image = rng("neutral").integers(0, 256, (8, 8, 3)).astype(np.uint8)
     out = np.zeros_like(image)

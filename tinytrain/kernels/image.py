@@ -4,6 +4,7 @@ import numpy as np
 
 from tinytrain.kernels.fused import fused
 from tinytrain.kernels.jit import copied, inlined, kernel
+from tinytrain.kernels.turned import turned_pixels
 
 ZERO, ONE, HALF, TOP = np.float32(0), np.float32(1), np.float32(0.5), np.float32(255)
 
@@ -93,9 +94,16 @@ def augment_pixels(
         v, h = fused(-HALF, bottom, np.float32(top + i - down)), -side * fused(HALF, end, np.float32(right))
         first_r = fused(HALF, bottom, fused(cosine, v, -sine * h))
         first_q = fused(HALF, end, fused(sine, v, cosine * h))
-        for j in range(width):
-            r = fused(-side * sine, np.float32(j), first_r)
-            q = fused(side * cosine, np.float32(j), first_q)
+        step_r, step_q, done = -side * sine, side * cosine, 0
+        if channels == 3:
+            place, colours = (
+                (first_r, first_q, step_r, step_q, bottom, end),
+                (brightness, mean, spread, contrast),
+            )
+            done = turned_pixels(row, values, width, place, colours, fill)
+        for j in range(done, width):
+            r = fused(step_r, np.float32(j), first_r)
+            q = fused(step_q, np.float32(j), first_q)
             if not (r >= ZERO and q >= ZERO and r < bottom and q < end):
                 row[channels * j] = row[channels * j + channels // 2] = row[channels * j + channels - 1] = (
                     fill
