@@ -25,8 +25,8 @@ from tinytrain.datasets.folder import folder_episode
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.meta.bench.sampler import decoded
 from tinytrain.meta.studies.label_noise import wrong_labels
-from tinytrain.meta.studies.study import ADAPTS, TARGETS, Study, grid, number, option, table, values_of
-from tinytrain.pipeline.check import check, with_adaptations
+from tinytrain.meta.studies.study import ADAPTS, TARGETS, Study, grid, number, table, values_of
+from tinytrain.pipeline.check import check
 from tinytrain.pipeline.committee import adapt
 from tinytrain.plan.budget import Budget
 from tinytrain.runtime.device import Device
@@ -40,7 +40,6 @@ GROUPED = 0.8
 ESTIMATES = {
     "estimate": "adapt",
     "check": "check (no image held out)",
-    "folds": "check --adapt (no image held out)",
     "left_out": "leave-one-out of the adapted head",
 }
 
@@ -76,7 +75,7 @@ def run_task(network, dataset: Dataset, args, rate: float, task: int) -> dict:
         rng = rng_for(args.seed, "wrong labels", dataset.name, name, str(rate), task)
         wrong[part] = wrong_labels(labels[part], way, rate, "symmetric", rng)
     folder, larger = photos(episode, wrong, first), photos(episode, wrong, np.arange(len(labels)))
-    device, query = Device(threads=args.threads), episode.query
+    device, query = Device(threads=1), episode.query
     adapted = partial(
         adapt, network, budget=Budget(parse_bytes(args.budget)), policy=args.policy, seed=task, device=device
     )
@@ -89,16 +88,13 @@ def run_task(network, dataset: Dataset, args, rate: float, task: int) -> dict:
     every = folder_episode(folder, seed=task, hold_out=0)
     whole = adapted(every) if len(report.episode.query) else report
     found = check(network, every, task, device)
-    row = {
+    return {
         "way": way, "shots": shots, "queries": len(query), "held_out": len(report.episode.query),
         "accepted": report.guard.accepted, "truth": truth(report), "truth_whole": truth(whole),
         "truth_more": truth(adapted(folder_episode(larger, seed=task, hold_out=0))),
         "estimate": report.estimate.to_json(), "check": found.estimate.to_json(),
         "left_out": report.delta.head.left_out, "five_more": found.gain and found.gain.to_json(),
     }  # fmt: skip
-    if args.folds:
-        row["folds"] = with_adaptations(found, every, adapted, task).estimate.to_json()
-    return row
 
 
 def jobs(args) -> list[dict]:
@@ -162,9 +158,7 @@ def figures(rows: list[dict], values) -> list[str]:
 OPTIONS = (
     *ADAPTS,
     number("--tasks", 6, "per pack and rate of wrong labels"),
-    option("--folds", False, "also estimate by real adaptations to parts", action="store_true"),
     number("--seed", 2, least=0),
-    number("--threads", 1),
 )
 SETTINGS = ("policy", "budget", "seed")
 main = Study("estimate", __doc__, "tinytrain-small", TARGETS, run_task, summary, OPTIONS, SETTINGS, jobs)
