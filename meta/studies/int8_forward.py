@@ -4,8 +4,7 @@
     python -m tinytrain.meta.studies.int8_forward --summary --out results/int8_forward_mcunet-5fps.jsonl
 
 Nothing is adapted. "own" are the codes that come with the network, as published checkpoints have them;
-"calibrated" those that `tinytrain calibrate` finds on generated domains, whose ranges are cut where the mean
-square error is least; "whole" those without a cut. The generated domains are none of the packs.
+"calibrated" those that `tinytrain calibrate` finds on generated domains, which are none of the packs.
 """
 
 import sys
@@ -35,7 +34,7 @@ from tinytrain.runtime.calibrate import calibrated_network
 from tinytrain.runtime.device import Device
 from tinytrain.runtime.embedder import Embedder
 
-FORMS = ("own", "calibrated", "whole")
+FORMS = ("own", "calibrated")
 
 
 @cache
@@ -43,7 +42,6 @@ def forms(network: Network) -> dict[str, Embedder]:
     images = calibration_images().held(network.input.shape)
     found = {"own": network} if network.quantisation else {}
     found["calibrated"] = calibrated_network(network, images)
-    found["whole"] = calibrated_network(network, images, kept=(1.0,))
     return {name: Embedder(each, precision="int8") for name, each in found.items()}
 
 

@@ -5,7 +5,7 @@ cut where the error of rounding and cutting together is smallest (mean square), 
 make all others coarse.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -28,12 +28,11 @@ def calibrated_network(
     network: Network,
     images: Images,
     progress: Callable[[int, int], None] = lambda done, total: None,
-    kept: Sequence[float] = KEPT,
 ) -> Network:
     """`network` with codes that fit what its layers give for `images`; nothing else of it changes.
 
-    ``progress(done, total)`` counts images. The parts `kept` of a range are tried. Raises InputError
-    ``unsupported`` if a layer cannot run in int8, ``too-few-images`` without images.
+    ``progress(done, total)`` counts images. Raises InputError ``unsupported`` if a layer cannot run in int8,
+    ``too-few-images`` without images.
     """
     if obstacle := nodes_obstacle(network.nodes) or input_obstacle(network.input):
         raise InputError("unsupported", f"{network.name}: {obstacle}; int8 programs cannot run it")
@@ -47,7 +46,7 @@ def calibrated_network(
                 measure(ranges, histograms, key, values)
             done += 1
             progress(done, total)
-    found = {key: _codes(network, key, ranges[key], histograms[key], kept) for key in ranges}
+    found = {key: _codes(network, key, ranges[key], histograms[key]) for key in ranges}
     rows = range(len(network.layers))
     return replace(
         network,
@@ -112,13 +111,11 @@ def _count(ranges: dict, histograms: dict, key, values: np.ndarray) -> None:
     histograms[key] = histograms.get(key, 0) + counted
 
 
-def _codes(
-    network: Network, key, span: tuple[float, float], histogram: np.ndarray, kept: Sequence[float]
-) -> Codes:
+def _codes(network: Network, key, span: tuple[float, float], histogram: np.ndarray) -> Codes:
     layer, low, high = network.layers[key[0]], *span
     if high - low < EMPTY:
         low, high = min(low, 0.0), max(high, low + EMPTY)
-    low, high = best_ends(low, high, histogram, kept)
+    low, high = best_ends(low, high, histogram)
     if key[1] == "output" and layer.activation:
         top = SIX if layer.activation == "relu6" and high > CLEARLY * SIX else high
         return Codes(float(top / STEPS), -128)
@@ -126,9 +123,7 @@ def _codes(
     return Codes(scale, int(np.clip(round(-128 - low / scale), -128, 127)))
 
 
-def best_ends(
-    low: float, high: float, histogram: np.ndarray, kept: Sequence[float] = KEPT
-) -> tuple[float, float]:
+def best_ends(low: float, high: float, histogram: np.ndarray) -> tuple[float, float]:
     """The ends, on both sides of 0 or on it, with the least mean square error of codes between them."""
     middles = low + (np.arange(len(histogram)) + 0.5) * (high - low) / len(histogram)
 
@@ -137,6 +132,6 @@ def best_ends(
         rounding = ((ends[1] - ends[0]) / STEPS) ** 2 / 12
         return float((histogram * (cut * cut + rounding * (cut == 0))).sum())
 
-    lows = (0.0,) if low == 0 else tuple(low * part for part in kept)
-    highs = (0.0,) if high == 0 else tuple(high * part for part in kept)
+    lows = (0.0,) if low == 0 else tuple(low * part for part in KEPT)
+    highs = (0.0,) if high == 0 else tuple(high * part for part in KEPT)
     return min(((a, b) for a in lows for b in highs), key=error)
