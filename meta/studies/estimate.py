@@ -73,7 +73,7 @@ def run_task(network, dataset: Dataset, args, rate: float, task: int) -> dict:
     rest, wrong = np.setdiff1d(np.arange(len(labels)), first), labels.copy()
     for name, part in (("first", first), ("rest", rest)):
         rng = rng_for(args.seed, "wrong labels", dataset.name, name, str(rate), task)
-        wrong[part] = wrong_labels(labels[part], way, rate, "symmetric", rng)
+        wrong[part] = wrong_labels(labels[part], way, rate, rng)
     folder, larger = photos(episode, wrong, first), photos(episode, wrong, np.arange(len(labels)))
     device, query = Device(threads=1), episode.query
     adapted = partial(

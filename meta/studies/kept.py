@@ -70,7 +70,7 @@ def labelled(episode: Episode, how: str, rng) -> Episode:
     """`episode` with labels of the support that are right, wrong in part, or shuffled."""
     found = episode.support.labels
     if how == "wrong":
-        found = wrong_labels(found, episode.n_way, WRONG, "symmetric", rng)
+        found = wrong_labels(found, episode.n_way, WRONG, rng)
     elif how == "shuffled":
         found = rng.permutation(found)
     return replace(episode, support=replace(episode.support, labels=found))

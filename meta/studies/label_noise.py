@@ -6,9 +6,9 @@
 
 Every adaptation is a line of the log, with the options and the code that made it; a run that was stopped goes
 on where it stopped, and --summary prints the figures of a log, those of every set of options apart. Labels
-are wrong at several rates in the same episodes ("symmetric": any other class, "pairs": the next class). The
-guard sees the support alone; its verdict is compared with queries it never saw. The part "suspects" trains
-nothing: it counts the images that `check` names, and how many of these have a wrong label.
+are wrong at several rates in the same episodes; a wrong one is any other class. The guard sees the support
+alone; its verdict is compared with queries it never saw. The part "suspects" trains nothing: it counts the
+images that `check` names, and how many of these have a wrong label.
 "Unadapted" are cosine prototypes of the network as it is, to which the guard goes back if labels look wrong;
 the policy's head is fitted to the same network, and kept if training did harm.
 """
@@ -57,22 +57,21 @@ CHANGES = {
 }
 
 
-def wrong_labels(labels: np.ndarray, way: int, rate: float, pattern: str, rng) -> np.ndarray:
+def wrong_labels(labels: np.ndarray, way: int, rate: float, rng) -> np.ndarray:
     """A copy of `labels` with the fraction `rate` wrong; every class keeps an image that is its own."""
     count = round(rate * len(labels))
     while True:
         wrong, chosen = labels.copy(), rng.permutation(len(labels))[:count]
-        step = rng.integers(1, way, count) if pattern == "symmetric" else 1
-        wrong[chosen] = (wrong[chosen] + step) % way
+        wrong[chosen] = (wrong[chosen] + rng.integers(1, way, count)) % way
         if len(np.unique(labels[wrong == labels])) == way:
             return wrong
 
 
 def mislabelled(episode: Episode, dataset, args, rate: float, index: int) -> tuple[Episode, np.ndarray]:
     """An episode with the fraction `rate` of its labels wrong, and of which images they are."""
-    rng = rng_for(args.seed, "wrong labels", dataset.name, args.pattern, str(rate), index)
+    rng = rng_for(args.seed, "wrong labels", dataset.name, "symmetric", str(rate), index)
     right = episode.support.labels
-    labels = wrong_labels(right, args.way, rate, args.pattern, rng)
+    labels = wrong_labels(right, args.way, rate, rng)
     return replace(episode, support=replace(episode.support, labels=labels)), np.flatnonzero(labels != right)
 
 
@@ -109,7 +108,7 @@ def run_suspects(network, dataset, args, rate: float, index: int) -> dict:
 
 def jobs(args) -> list[dict]:
     """All cases of an episode follow each other."""
-    cases = [f"{args.pattern} {rate}" for rate in RATES] if "noise" in args.parts else []
+    cases = [f"symmetric {rate}" for rate in RATES] if "noise" in args.parts else []
     cases += [f"{NAMED}{rate}" for rate in NAMED_RATES] if "suspects" in args.parts else []
     return [job | {"case": case} for job in grid(args, episode=range(args.episodes)) for case in cases]
 
@@ -163,7 +162,6 @@ PACKS = "gtsrb,flowers12,caltech101"
 OPTIONS = (
     *ADAPTS,
     episodes_option(60, "per pack and case"),
-    option("--pattern", "symmetric", choices=("symmetric", "pairs")),
     option(
         "--parts", "noise", "noise, suspects (which trains nothing), or noise,suspects",
         choices=("noise", "suspects", "noise,suspects"), metavar="PARTS",
