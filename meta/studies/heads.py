@@ -11,13 +11,13 @@ The network is not adapted, so that nothing differs but the head. Embeddings of 
 episodes are those of the same seed for every head. By default the packs are domains on which heads are
 settled; the second command is for the targets, the third trains with three quarters of the images of one.
 
-Bytes are those of the tensors that a delta stores, for the largest of the --shots, and of those that it keeps
-once it is updated. An update learns from one image. "One by one" is the accuracy of a head that was fitted
-to one image of each class and updated once with each of the others, in random order. "Kept" is the fraction
-of the images that a head keeps as prototypes. An image is refused if the verdict of the head is "unknown":
-strangers are of other classes of the same pack, or of the other packs. A head that gives no verdicts has "-".
-The row "logistic-regression" is no head but scikit-learn's with its defaults, which sees all images at once;
-it is left out where scikit-learn is not installed.
+Bytes are those of the tensors that a delta stores, for the largest of the --shots. An update learns from one
+image. "One by one" is the accuracy of a head that was fitted to one image of each class and updated once with
+each of the others, in random order. "Kept" is the fraction of the images that a head keeps as prototypes. An
+image is refused if the verdict of the head is "unknown": strangers are of other classes of the same pack, or
+of the other packs. A head that gives no verdicts has "-". The row "logistic-regression" is no head but
+scikit-learn's with its defaults, which sees all images at once; it is left out where scikit-learn is not
+installed.
 """
 
 import itertools
@@ -63,18 +63,14 @@ REFERENCE = "logistic-regression"
 KNOWN = (*HEADS, *([REFERENCE] if find_spec("sklearn") else ()))
 
 
-def nbytes(head: Head) -> int:
-    return sum(a.nbytes for a in head.arrays())
-
-
-def microseconds(head: Head, kernels, embeddings: np.ndarray, labels: np.ndarray) -> tuple[float, int]:
-    """The median of some updates with one image each, and the bytes that the head has by then."""
+def microseconds(head: Head, kernels, embeddings: np.ndarray, labels: np.ndarray) -> float:
+    """The median of some updates with one image each."""
     grown, found = head.extended(int(labels.max()) + 1), []
     for k in range(min(TIMED, len(labels))):
         start = time.perf_counter()
         grown.update(kernels, embeddings[k : k + 1], labels[k : k + 1])
         found.append(time.perf_counter() - start)
-    return 1e6 * float(np.median(found)), nbytes(grown)
+    return 1e6 * float(np.median(found))
 
 
 def indices(dataset, args, shots: int, episode: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
@@ -143,12 +139,13 @@ def from_others(packs: Sequence[np.ndarray], rng) -> np.ndarray:
 def facts(head: Head, task: Task, shown: dict[str, np.ndarray], rng, timed: bool) -> dict:
     """What a head does in one episode besides being right."""
     kernels = kernel_table.load()
-    found = {"bytes": nbytes(head), "one by one": one_by_one(head, kernels, task, rng)}
+    size = sum(a.nbytes for a in head.arrays())
+    found = {"bytes": size, "one by one": one_by_one(head, kernels, task, rng)}
     if timed:
-        found["microseconds"], found["updated"] = microseconds(head, kernels, task.queries, task.truth)
+        found["microseconds"] = microseconds(head, kernels, task.queries, task.truth)
     if (kept := prototypes(head)) is not None:
         found["kept"] = kept / len(task.labels)
-    if tells(head):
+    if head.tells_strangers:
         for kind, embeddings in shown.items():
             states = [head.verdict(e).state for e in embeddings]
             found |= {kind: states.count(UNKNOWN) / len(states)} if states else {}
@@ -173,15 +170,9 @@ def prototypes(head: Head) -> int | None:
     return int(np.count_nonzero(head.neurons.categories)) if isinstance(head, RceHead) else None
 
 
-def tells(head: Head) -> bool:
-    """Whether the verdicts of a head can be "unknown"."""
-    own = any(getattr(type(head), name) is not getattr(Head, name) for name in ("state", "verdict"))
-    return own or head.limit is not None
-
-
 def averages(episodes: list[dict]) -> dict:
     """Means of what was found; of times the median, of bytes the most."""
-    merge = {"bytes": max, "updated": max, "microseconds": np.median}
+    merge = {"bytes": max, "microseconds": np.median}
     names = dict.fromkeys(name for found in episodes for name in found)
     values = {name: [found[name] for found in episodes if name in found] for name in names}
     return {name: round(float(merge.get(name, np.mean)(some)), 4) for name, some in values.items()}
@@ -218,7 +209,7 @@ def _has_enough(dataset, args, shots: int) -> bool:
 
 
 REFUSED = tuple(f"{kind} refused" for kind in KINDS)
-HEADER = ("bytes", "when updated", "us per update", "one by one", "kept", *REFUSED)
+HEADER = ("bytes", "us per update", "one by one", "kept", *REFUSED)
 
 
 def summary(rows: list[dict]) -> list[str]:
@@ -245,15 +236,11 @@ def summary(rows: list[dict]) -> list[str]:
 
 def _rest(mine: list[dict]) -> tuple[str, ...]:
     """The cells of HEADER; "-" for what a head does not have."""
-    sizes = (_largest(mine, key) for key in ("bytes", "updated"))
-    times = [row["microseconds"] for row in mine if "microseconds" in row]
-    taken = f"{np.median(times):.0f}" if times else "-"
-    return (*sizes, taken, *(_percent(mine, key) for key in ("one by one", "kept", *KINDS)))
-
-
-def _largest(rows: list[dict], key: str) -> str:
-    found = [row[key] for row in rows if key in row]
-    return f"{max(found):,.0f}" if found else "-"
+    found = []
+    for key, of in (("bytes", max), ("microseconds", np.median)):
+        values = [row[key] for row in mine if key in row]
+        found.append(f"{of(values):,.0f}" if values else "-")
+    return (*found, *(_percent(mine, key) for key in ("one by one", "kept", *KINDS)))
 
 
 def _percent(rows: list[dict], key: str) -> str:
