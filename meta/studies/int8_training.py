@@ -61,7 +61,7 @@ class Form:
     def policy(self, args) -> Policy:
         if self.rule == NONE:
             return find_policy("none_lda")
-        policy = policy_for(find_policy(args.policy), args.way).with_rates(args.rates * self.rates)
+        policy = policy_for(find_policy(args.policy), args.way).with_rates(self.rates)
 
         def changed(found: Recipe) -> Recipe:
             found = replace(found, optimizer=args.optimizer or found.optimizer)
@@ -165,11 +165,10 @@ OPTIONS = (
     option("--policy", "tinytrain"),
     option("--optimizer", None, "default: that of the policy", choices=sorted(OPTIMIZER_STATES)),
     option("--macs", 0.15, "fraction (default: %(default)s)", type=float),
-    option("--rates", 1.0, "factor of learning rates (default: %(default)s)", type=float),
 )
 main = Study(
     "int8_training", __doc__, "tinytrain-small-2", DOMAINS, each_form(form, facts_of), summary, OPTIONS,
-    ("forms", "policy", "optimizer", "macs", "rates", *TASK), shown=("above",),
+    ("forms", "policy", "optimizer", "macs", *TASK), shown=("above",),
 )  # fmt: skip
 
 

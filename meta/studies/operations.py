@@ -6,10 +6,10 @@
 
 A form such as "single40@15%" makes 40 steps and has 15 % of the MACs. A step of "single" computes the images
 that it back-propagates and no others, each of them once; one of "double" computes all images first, and then
-back-propagates the hardest. "x1.5" behind the steps makes learning rates half as large again. "policy@15%"
-leaves all of it to --policy, and "sparse_update/1.6MB@15%" to another one, with that memory. Adaptations that
-the guard refused count as if they were kept. Seconds are those of the processor. --before names a log that
-another version made of the same episodes: its forms are compared with, too.
+back-propagates the hardest. "policy@15%" leaves all of it to --policy, and "sparse_update/1.6MB@15%" to
+another one, with that memory. Adaptations that the guard refused count as if they were kept. Seconds are
+those of the processor. --before names a log that another version made of the same episodes: its forms are
+compared with, too.
 """
 
 import re
@@ -44,7 +44,7 @@ from tinytrain.runtime.device import Device
 
 FORMS = "double40@15%,single40@15%,double40@30%,single40@30%"
 PASSES = {"single": True, "double": False}
-PATTERN = re.compile(r"(?:(single|double)(\d+)(?:x([\d.]+))?|([a-z]\w*)(?:/([\w.]+))?)@(.+)")
+PATTERN = re.compile(r"(?:(single|double)(\d+)|([a-z]\w*)(?:/([\w.]+))?)@(.+)")
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,6 @@ class Form:
     macs: float
     single_pass: bool | None = None
     steps: int = 0
-    rates: float = 1.0
     named: str | None = None
     memory: int | None = None
 
@@ -69,17 +68,17 @@ class Form:
             options = replace(found.options, single_pass=self.single_pass)
             return replace(found, options=options, steps=self.steps)
 
-        return with_recipes(policy.with_rates(self.rates), changed)
+        return with_recipes(policy, changed)
 
 
 def form(name: str) -> Form:
     """The form of this name. Raises UsageError."""
     try:
-        passes, steps, rates, named, memory, macs = PATTERN.fullmatch(name).groups()
+        passes, steps, named, memory, macs = PATTERN.fullmatch(name).groups()
         other = find_policy(named).name if named not in (None, "policy") else None
-        how = PASSES.get(passes), int(steps or 0), float(rates or 1)
-        found = Form(parse_fraction(macs), *how, other, parse_bytes(memory) if memory else None)
-        if found.rates <= 0 or (passes and not found.steps):
+        how = PASSES.get(passes), int(steps or 0), other
+        found = Form(parse_fraction(macs), *how, parse_bytes(memory) if memory else None)
+        if passes and not found.steps:
             raise ValueError
     except (AttributeError, ValueError, UsageError):
         text = f"there is no form {name}; a form is such as single40@15% or policy@15%"

@@ -31,7 +31,7 @@ def test_a_form_counts_what_was_trained_or_else_what_is_kept(withheld, accuracy,
     report = SimpleNamespace(to_json=lambda: facts, guard=SimpleNamespace(kept="cosine"))
     monkeypatch.setattr(study, "adapt", lambda *a, **k: report)
     monkeypatch.setattr(study, "moved", lambda report: None)
-    args = SimpleNamespace(policy="none", optimizer=None, rates=1.0, macs=0.15, seed=0)
+    args = SimpleNamespace(policy="none", optimizer=None, macs=0.15, seed=0)
     assert study.facts_of(None, None, args, study.form("none@1MB"), 0)["accuracy"] == accuracy
 
 

@@ -16,8 +16,8 @@ def row(episode, accuracy, code="new", seed=7, form="policy@15%"):
     return {"pack": "signs", "episode": episode, "settings": settings, "forms": {form: facts}}
 
 
-def test_a_form_says_steps_passes_rates_and_macs():
-    assert study.form("single40x1.5@15%") == study.Form(0.15, True, 40, 1.5)
+def test_a_form_says_steps_passes_and_macs():
+    assert study.form("single40@15%") == study.Form(0.15, True, 40)
     assert study.form("policy@30%") == study.Form(0.3)
     other = study.Form(0.15, named="sparse_update", memory=1_600_000)
     assert study.form("sparse_update/1.6MB@15%") == other
