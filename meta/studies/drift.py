@@ -22,17 +22,15 @@ import numpy as np
 from tinytrain import kernels as kernel_table
 from tinytrain.base.random_streams import rng_for
 from tinytrain.drift.detector import DRIFT, Cusum
-from tinytrain.drift.refit import fitted, refitted
+from tinytrain.drift.refit import refitted
 from tinytrain.drift.unlabelled import UnlabelledDrift
-from tinytrain.heads.registry import find_head
-from tinytrain.meta.studies.heads import DOMAINS
+from tinytrain.meta.studies.heads import DOMAINS, head_of
 from tinytrain.meta.studies.streams import CHANGES, CLEAN, Task, pool, task
 from tinytrain.meta.studies.study import (
     TASK,
     Study,
     by_pack,
     chosen,
-    names_option,
     number,
     percent,
     signed,
@@ -48,6 +46,7 @@ LABELLED_BEFORE, AFTER = 300, 200  # and of a labelled stream
 STEADY = {"no change": LENGTH, "bursts": 0, "bursts later": MIXED}  # the first image that is in a burst
 WORLDS = ("permuted labels", "noisy", "blurred", "rotated")
 WAYS = ("static", "passive", "hybrid")
+HEADS = ("cosine", "lda", "knn")  # of the labelled streams
 
 
 def run_job(network, dataset, args, episode: int, labels: str) -> dict:
@@ -107,7 +106,7 @@ def labelled(drawn: Task, head: str, world: str, seed: int, episode: int) -> dic
 def run_stream(drawn: Task, head: str, stream: np.ndarray, truth: np.ndarray, way: str):
     """Whether each answer was right, and where the hybrid way found a change."""
     kernels = kernel_table.load()
-    learner = fitted(find_head(head), kernels, drawn.support, drawn.labels).extended(drawn.way)
+    learner = head_of(head, drawn.support, drawn.labels).extended(drawn.way)
     detector, right, places = Cusum(), [], []
     for place, (e, label) in enumerate(zip(stream, truth.tolist(), strict=True)):
         right.append(int(learner.logits(e[None])[0].argmax()) == label)
@@ -127,8 +126,7 @@ def jobs(args) -> list[dict]:
     found = []
     for pack in args.packs.split(","):
         found += [{"pack": pack, "episode": k, "labels": "none"} for k in range(args.episodes)]
-        heads = [head for head in args.heads.split(",") if head != "none"]
-        found += [{"pack": pack, "episode": k, "labels": h} for h in heads for k in range(args.labelled)]
+        found += [{"pack": pack, "episode": k, "labels": h} for h in HEADS for k in range(args.labelled)]
     return found
 
 
@@ -191,7 +189,6 @@ def _labelled_line(rows: list[dict], world: str) -> tuple[str, ...]:
 OPTIONS = (
     number("--episodes", 10, "unlabelled ones of a pack"),
     number("--labelled", 3, "labelled ones of a pack and head"),
-    names_option("--heads", "cosine,lda,knn", "none: no labelled streams", find_head, "none"),
     *task_options(queries=15, seed=0),
 )  # fmt: skip
 main = Study("drift", __doc__, "mcunet-5fps", DOMAINS, run_job, summary, OPTIONS, TASK, jobs)

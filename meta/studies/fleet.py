@@ -23,9 +23,8 @@ from tinytrain.base.extras import needed
 from tinytrain.datasets import open_dataset
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.merge import merge
-from tinytrain.drift.refit import fitted
 from tinytrain.federate.task import encode_head
-from tinytrain.heads.registry import HEADS
+from tinytrain.meta.studies.heads import head_of
 from tinytrain.meta.studies.study import (
     decoded_episode,
     number,
@@ -52,7 +51,7 @@ class Shards:
     def delta(self, rows: Sequence[int]) -> Delta:
         """That of a client with these images."""
         classes, labels = np.unique(self.y[rows], return_inverse=True)
-        head = fitted(HEADS["lda"], kernel_table.load(), self.x[rows], labels)
+        head = head_of("lda", self.x[rows], labels)
         return Delta(self.digest, self.name, (), head, tuple(self.names[k] for k in classes), {})
 
     def of(self, client: int) -> Delta:

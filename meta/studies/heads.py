@@ -93,8 +93,8 @@ def run_job(network, dataset, args, shots: int, head: str) -> dict:
             if head == REFERENCE:
                 right.append(reference(task))
                 continue
-            found = fitted(find_head(head), kernel_table.load(), task.support, task.labels)
-            right.append(accuracy(found, task))
+            found = head_of(head, task.support, task.labels)
+            right.append(accuracy(found, task.queries, task.truth))
             if episode < FEW:
                 rng = rng_for(args.seed, "strangers and order", dataset.name, shots, episode)
                 outside = np.flatnonzero(~np.isin(dataset.labels, dataset.labels[support[0]]))
@@ -117,8 +117,15 @@ class Task:
     truth: np.ndarray
 
 
-def accuracy(head: Head, task: Task) -> float:
-    return float((head.logits(task.queries).argmax(axis=1) == task.truth).mean())
+def head_of(name: str, embeddings: np.ndarray, labels: np.ndarray, background: int | None = None) -> Head:
+    """The head called `name` for embeddings (n, d) with labels (n,); `background` is as in `fitted`."""
+    labels = np.asarray(labels, np.int32)
+    return fitted(find_head(name), kernel_table.load(), embeddings, labels, background)
+
+
+def accuracy(head: Head, embeddings: np.ndarray, truth: np.ndarray) -> float:
+    """The fraction of the embeddings (n, d) whose classes are those of `truth` (n,)."""
+    return float((head.logits(embeddings).argmax(axis=1) == truth).mean())
 
 
 def reference(task: Task) -> float:
@@ -160,7 +167,7 @@ def one_by_one(head: Head, kernels, task: Task, rng) -> float:
     learnt = learnt.extended(len(first))
     for i in np.delete(order, first):
         learnt.update(kernels, task.support[i : i + 1], task.labels[i : i + 1])
-    return accuracy(learnt, task)
+    return accuracy(learnt, task.queries, task.truth)
 
 
 def prototypes(head: Head) -> int | None:

@@ -12,11 +12,9 @@ from functools import cache
 
 import numpy as np
 
-from tinytrain import kernels as kernel_table
 from tinytrain.datasets.calibration import calibration_images
-from tinytrain.drift.refit import fitted
-from tinytrain.heads.registry import find_head
 from tinytrain.meta.bench.statistics import stratified
+from tinytrain.meta.studies.heads import accuracy, head_of
 from tinytrain.meta.studies.study import (
     TARGETS,
     TASK,
@@ -45,21 +43,20 @@ def forms(network: Network) -> dict[str, Embedder]:
     return {name: Embedder(each, precision="int8") for name, each in found.items()}
 
 
-def accuracy(support: np.ndarray, query: np.ndarray, episode) -> float:
-    """Of an LDA head on embeddings of any length."""
-    head = fitted(find_head("lda"), kernel_table.load(), support, episode.support.labels)
+def of_lda(support: np.ndarray, query: np.ndarray, episode) -> float:
+    """The accuracy of an LDA head on embeddings of any length."""
     unit = query / np.maximum(np.linalg.norm(query, axis=1, keepdims=True), 1e-6)
-    found = head.logits(unit.astype(np.float32)).argmax(axis=1)
-    return float((found == episode.query.labels).mean())
+    head = head_of("lda", support, episode.support.labels)
+    return accuracy(head, unit.astype(np.float32), episode.query.labels)
 
 
 def run_job(network: Network, dataset, args, episode: int) -> dict:
     drawn = decoded_episode(network, dataset, args, episode)
     parts = drawn.support, drawn.query
     device = Device(threads=1)
-    result = {"float32": accuracy(*(embed(network, part, device) for part in parts), drawn)}
+    result = {"float32": of_lda(*(embed(network, part, device) for part in parts), drawn)}
     for name, each in forms(network).items():
-        result[name] = accuracy(*map(each.embed, parts), drawn)
+        result[name] = of_lda(*map(each.embed, parts), drawn)
     return result
 
 

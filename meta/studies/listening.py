@@ -19,14 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tinytrain import kernels as kernel_table
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import folder_dataset
-from tinytrain.drift.refit import fitted
 from tinytrain.episode.wav import parsed, resampled, samples_of
-from tinytrain.heads.registry import find_head
 from tinytrain.meta.bench.statistics import mean_interval
-from tinytrain.meta.studies.heads import embedded
+from tinytrain.meta.studies.heads import embedded, head_of
 from tinytrain.meta.studies.study import Study, episodes_option, grid, number, option, table
 from tinytrain.runtime.embedder import Embedder
 from tinytrain.stream.listening import Ear, Trigger, threshold_for
@@ -38,7 +35,7 @@ LATEST, PAUSES, SOFT, WORDS = 0.5, (0.1, 0.6), 60, 10  # seconds, seconds, of 2*
 
 def run_job(network, dataset, args) -> dict:
     """Fractions of hits and of late ones, and mistakes an hour, for each way and each episode."""
-    kernels, folders = kernel_table.load(), [folder_dataset(name) for name in args.others.split(",")]
+    folders = [folder_dataset(name) for name in args.others.split(",")]
     every, strange = (embedded(network, d, np.arange(len(d))) for d in (dataset, folders[0]))
     embedder, found = Embedder(network), {f"{rate} {way}": [] for way in WAYS for rate in RATES}
     with np.errstate(all="ignore"):
@@ -52,7 +49,7 @@ def run_job(network, dataset, args) -> dict:
             way = len(mine)
             labels = np.concatenate([dataset.labels[support], np.full(len(learnt), way)])
             x = np.concatenate([every[support], strange[learnt]])
-            head = fitted(find_head("lda"), kernels, x, labels, way)
+            head = head_of("lda", x, labels, way)
             halves = [
                 [samples(f, i) for f, order in zip(folders, orders, strict=True) for i in order[side::2]]
                 for side in (0, 1)

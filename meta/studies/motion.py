@@ -22,16 +22,14 @@ from functools import cache
 
 import numpy as np
 
-from tinytrain import kernels as kernel_table
 from tinytrain.backbones.motion import motion_network
 from tinytrain.base.random_streams import rng_for
-from tinytrain.drift.refit import fitted
 from tinytrain.episode.episode import Episode
 from tinytrain.episode.motion_features import names_of
 from tinytrain.episode.sources import images_of
 from tinytrain.heads.head import unit
-from tinytrain.heads.registry import find_head
 from tinytrain.meta.bench.statistics import mean_interval
+from tinytrain.meta.studies.heads import accuracy, head_of
 from tinytrain.meta.studies.normal import scores
 from tinytrain.meta.studies.strangers import area_under_roc
 from tinytrain.meta.studies.study import (
@@ -127,8 +125,7 @@ def run_job(network, dataset, args, episode: int) -> dict:
 
 def judged(x: np.ndarray, support, labels, query, truth) -> float:
     """The accuracy of a head "lda" on embeddings `x`, by the numbers of recordings and their labels."""
-    head = fitted(find_head("lda"), kernel_table.load(), x[support], np.asarray(labels, np.int32))
-    return float((head.logits(x[query]).argmax(axis=1) == truth).mean())
+    return accuracy(head_of("lda", x[support], labels), x[query], truth)
 
 
 def noticed(dataset, x: np.ndarray, args, episode: int) -> float | None:
@@ -139,8 +136,7 @@ def noticed(dataset, x: np.ndarray, args, episode: int) -> float | None:
     learnt = rng.permutation(np.flatnonzero(own & side))[:NORMAL]
     if len(learnt) < NORMAL or not (own & ~side).any():
         return None
-    head = fitted(find_head("oselm-ae"), kernel_table.load(), x[learnt], np.zeros(NORMAL, np.int32))
-    score = scores(head)
+    score = scores(head_of("oselm-ae", x[learnt], np.zeros(NORMAL)))
     return round(area_under_roc(score(x[~own & ~side]), score(x[own & ~side])), 5)
 
 

@@ -16,11 +16,8 @@ import sys
 
 import numpy as np
 
-from tinytrain import kernels as kernel_table
-from tinytrain.drift.refit import fitted
-from tinytrain.heads.registry import find_head
 from tinytrain.meta.bench.statistics import stratified
-from tinytrain.meta.studies.heads import DOMAINS, embedded, indices
+from tinytrain.meta.studies.heads import DOMAINS, embedded, head_of, indices
 from tinytrain.meta.studies.strangers import area_under_roc
 from tinytrain.meta.studies.study import (
     Study,
@@ -57,7 +54,7 @@ def run_job(network, dataset, args, shots: int) -> dict:
 
 def judged(normal: np.ndarray, own: np.ndarray, others: np.ndarray) -> dict[str, float]:
     """AREAS and RATES for embeddings of the support, of normal queries and of anomalies."""
-    head = fitted(find_head(HEAD), kernel_table.load(), normal, np.zeros(len(normal), np.int32))
+    head = head_of(HEAD, normal, np.zeros(len(normal)))
     kinds = {"score": scores(head), "to mean": to_mean(normal), "to closest": to_closest(normal)}
     found = {name: area_under_roc(of(others), of(own)) for name, of in kinds.items()}
     threshold = head.normal().threshold

@@ -20,11 +20,10 @@ from tinytrain import kernels as kernel_table
 from tinytrain.base.errors import UsageError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets.corruptions import darkened, noisy, rotated
-from tinytrain.drift.refit import fitted
 from tinytrain.episode.sources import images_of
 from tinytrain.heads.head import IDENTIFIED
-from tinytrain.heads.registry import find_head
 from tinytrain.meta.bench.statistics import mean_interval
+from tinytrain.meta.studies.heads import head_of
 from tinytrain.meta.studies.study import (
     Study,
     by_pack,
@@ -50,7 +49,7 @@ def run_job(network, dataset, args, episode: int) -> dict:
     watched, kernels, device = drawn.class_names.index(args.watched), kernel_table.load(), Device(threads=1)
     support, queries = (embed(network, side, device) for side in (drawn.support, drawn.query))
     labels, size = drawn.query.labels, network.input.shape
-    head = fitted(find_head("lda"), kernels, support, drawn.support.labels)
+    head = head_of("lda", support, drawn.support.labels)
     alarms = np.flatnonzero(raised(head, queries, watched) & (labels != watched))
     own = queries[labels == watched]
     found = {"recall": raised(head, own, watched).mean(), "after": [], "corrections": []}

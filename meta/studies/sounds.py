@@ -22,16 +22,13 @@ import sys
 
 import numpy as np
 
-from tinytrain import kernels as kernel_table
 from tinytrain.base.console import at_least
 from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import folder_dataset
-from tinytrain.drift.refit import fitted
 from tinytrain.heads.head import UNKNOWN
-from tinytrain.heads.registry import find_head
 from tinytrain.meta.bench.statistics import mean_interval
-from tinytrain.meta.studies.heads import embedded
+from tinytrain.meta.studies.heads import accuracy, embedded, head_of
 from tinytrain.meta.studies.study import Study, episodes_option, grid, option, table, task_options
 
 HEADS = ("cosine", "lda")
@@ -44,7 +41,7 @@ def run_job(network, dataset, args) -> dict:
     """The accuracy in each episode, by head."""
     every = embedded(network, dataset, np.arange(len(dataset)))
     groups = groups_of(dataset.names, args.group)
-    kernels, found = kernel_table.load(), {head: [] for head in HEADS}
+    found = {head: [] for head in HEADS}
     among = args.others == OTHER_CLASSES
     others = folder_dataset(args.others) if args.others and not among else None
     strange = every if others is None else embedded(network, others, np.arange(len(others)))
@@ -54,9 +51,8 @@ def run_job(network, dataset, args) -> dict:
         for episode in range(args.episodes):
             (support, labels), (queries, truth), rest = drawn(dataset, groups, args, episode)
             for name in HEADS:
-                head = fitted(find_head(name), kernels, every[support], labels)
-                right = head.logits(every[queries]).argmax(axis=1) == truth
-                found[name].append(round(float(right.mean()), 4))
+                head = head_of(name, every[support], labels)
+                found[name].append(round(accuracy(head, every[queries], truth), 4))
             rng = rng_for(args.seed, "others", episode)
             if among:
                 learnt, left = (rng.permutation(side) for side in rest)
@@ -68,7 +64,7 @@ def run_job(network, dataset, args) -> dict:
                 more = np.concatenate([labels, np.full(count, args.way, np.int32)])
                 beside = args.way if count and not args.as_class else None
                 x = np.concatenate([every[support], strange[learnt[:count]]])
-                head = fitted(find_head("lda"), kernels, x, more, beside)
+                head = head_of("lda", x, more, beside)
                 sure, taken = (named(head, x, args.way) for x in judged)
                 (own, best), (strangers, _) = (margins(head, x, args.way) for x in judged)
                 far = (best == truth) & (own > np.quantile(strangers, 0.95))
