@@ -114,7 +114,7 @@ def _labelled(arguments, classes, spec) -> tuple[list[tuple], list, list]:
             skipped += dataset.provenance.skipped
             duplicates += dataset.provenance.duplicates
             rows = [
-                (os.path.join(path, dataset.names[i]), dataset.class_names[c], partial(_image, dataset, i))
+                (os.path.join(path, dataset.names[i]), dataset.class_names[c], partial(dataset.images, [[i]]))
                 for i, c in enumerate(dataset.labels.tolist())
             ]
         else:
@@ -153,11 +153,6 @@ def _strangers(folder: str | None, skipped: list, kind) -> list[tuple]:
     if not os.path.isdir(folder):
         raise InputError("file-missing", f"{folder!r} is not a folder; --strangers takes one with images")
     return [(image.name, None, image.images) for image in inputs.inputs([folder], skipped, kind)]
-
-
-def _image(dataset, i: int):
-    """Image i of `dataset` as an `Images` of length 1."""
-    return dataset.images([[i]])
 
 
 def _is_class(folder: str, classes) -> bool:
