@@ -55,4 +55,4 @@ def adapt(
         guard = judge(evidence, episode.support, episode.class_names, force, labels_hold)
         delta, answers, guard = run.keep(delta, vetoed(guard, *run.right(), force))
         outcome = run.facts(), answers, delta, guard, (*warnings, *run.warnings())
-    return NetworkReport(network, episode, plan, program, scores, *outcome).sealed()
+    return NetworkReport(network, episode, *outcome, plan=plan, program=program, scores=scores).sealed()

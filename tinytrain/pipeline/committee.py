@@ -66,9 +66,8 @@ def adapt(
         delta, guard, answers, head = _with_joint_head(planner, episode, reports, device, clock, force)
     ran = together(reports, clock)
     warnings = dict.fromkeys((*_warnings(reports), *(late(ran.used, seconds) if seconds else ())))
-    return CommitteeReport(
-        network, episode, tuple(reports), head, ran, answers, delta, guard, tuple(warnings)
-    ).sealed()
+    outcome, own = (ran, answers, delta, guard, tuple(warnings)), {"members": tuple(reports), "head": head}
+    return CommitteeReport(network, episode, *outcome, **own).sealed()
 
 
 def _warnings(reports: Sequence[NetworkReport]) -> Iterator[str]:

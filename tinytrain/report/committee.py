@@ -1,19 +1,15 @@
 """The report of an adaptation of several networks: one result, with the costs of all of them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from tinytrain.base.answer import with_old_keys
-from tinytrain.delta.delta import Delta
-from tinytrain.episode.episode import Episode
-from tinytrain.guard.guard import Verdict
-from tinytrain.network.committee import Committee, layer_numbers
+from tinytrain.network.committee import layer_numbers
 from tinytrain.plan.plan import Plan
 from tinytrain.plan.scores import Scores
 from tinytrain.report import content
 from tinytrain.report.report import NetworkReport, Report
 from tinytrain.runtime.adaptation import RunFacts
-from tinytrain.runtime.answers import Answers
 from tinytrain.runtime.device import Clock
 
 
@@ -25,15 +21,9 @@ class CommitteeReport(Report):
     head. What belongs to one plan alone is that of the first member.
     """
 
-    network: Committee
-    episode: Episode
+    _: KW_ONLY
     members: tuple[NetworkReport, ...]
     head: tuple[int, int]
-    ran: RunFacts
-    answers: Answers
-    delta: Delta
-    guard: Verdict
-    warnings: tuple[str, ...] = ()
 
     @property
     def plan(self) -> Plan:

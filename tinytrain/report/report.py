@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from html import escape
 
 from tinytrain.base.errors import one_line
@@ -25,6 +25,7 @@ from tinytrain.runtime.answers import Answers
 KEPT = {"adapted": "kept", "head": "a new head alone"}
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Report(ABC):
     """Everything an adaptation found out; `delta` is the result, `to_json()` what ``--json`` prints.
 
@@ -35,12 +36,11 @@ class Report(ABC):
 
     network: Network | Committee
     episode: Episode
-    plan: Plan
     ran: RunFacts
     answers: Answers
     delta: Delta
     guard: Verdict
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         facts = self.to_json()
@@ -106,16 +106,10 @@ class Report(ABC):
 class NetworkReport(Report):
     """The report of the adaptation of one network by `plan`, which `scores` led to; `program` did it."""
 
-    network: Network
-    episode: Episode
+    _: KW_ONLY
     plan: Plan
     program: Program
     scores: Scores | None
-    ran: RunFacts
-    answers: Answers
-    delta: Delta
-    guard: Verdict
-    warnings: tuple[str, ...] = ()
 
     def _lasting(self) -> dict:
         stages = content.executed_macs(self.program, self.scores, self.ran)
