@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from tinytrain.base.console import suggestion
 from tinytrain.base.errors import InputError, one_line
 from tinytrain.base.files import open_without_waiting
+from tinytrain.store.kept import digest_of
 
 MAX_LINE = 2**16
 BLOCK = 2**20
@@ -104,8 +105,8 @@ class LabelFile:
         for line in self._lines(file, ended):
             label = self._parsed(line)
             if isinstance(label, InputError):
-                if _digest(line) not in self._named:
-                    self._named.add(_digest(line))
+                if digest_of(line) not in self._named:
+                    self._named.add(digest_of(line))
                     yield label
                 continue
             key, _, history = label.mark.partition(":")
@@ -147,11 +148,7 @@ class LabelFile:
                 "labels-unreadable", f"{self.path}: {shown!r} is not a line 'image,class'; it is left out"
             )
         image, word = (field.encode(errors="surrogateescape") for field in fields)
-        key = _digest(image)[:12]
-        history = _digest(self._histories.get(key, "").encode() + word)[:8]
+        key = digest_of(image)[:12]
+        history = digest_of(self._histories.get(key, "").encode() + word)[:8]
         self._histories[key] = history
         return Label(*fields, f"{key}:{history}")
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
