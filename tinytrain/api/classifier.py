@@ -21,13 +21,12 @@ from tinytrain.episode.episode import Images, episode_type
 from tinytrain.episode.sources import column_of, images_of
 from tinytrain.network.network import Network
 from tinytrain.pipeline.add_classes import add_classes
+from tinytrain.pipeline.continual import NO_IMAGES
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.plan import Plan
 from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import least_classes
 from tinytrain.runtime.predict import Predictor
-
-NO_IMAGES = Images(np.zeros(0, np.int32), (), lambda i, size: None)
 
 
 class NotFittedError(InputError, ValueError, AttributeError):
