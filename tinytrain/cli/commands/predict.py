@@ -69,7 +69,8 @@ def run(arguments) -> int:
     delta, network, images = _opened(arguments, skipped)
     endless = arguments.files_from is not None
     names = arguments.images if endless else [image.name for image in images]
-    predictor, lines, kind = Predictor(network, delta), _Lines(names), kind_of(network.input.kind)
+    predictor, kind = Predictor(network, delta), kind_of(network.input.kind)
+    width = min(WIDEST, max(map(len, map(visible, names)), default=0))  # of the first column
     with ProgressLine() as progress:
         for done, image in enumerate(images, 1):
             try:
@@ -84,7 +85,8 @@ def run(arguments) -> int:
                 rows.append(row)
             else:
                 progress.clear()
-                print_line(lines.of(row, arguments))
+                width = max(width, min(WIDEST, len(visible(row["image"]))))
+                print_line(_line(row, width, arguments))
             if arguments.json or not sys.stdout.isatty():  # otherwise the lines show the progress
                 progress(kind.plural, done, done + 1 if endless else len(names), None)
     say(*map(kind.words, skipped_lines(skipped)))
@@ -151,16 +153,10 @@ def _row(predictor, image: inputs.Input, reject: float | None) -> dict:
     return with_old_keys(facts)
 
 
-class _Lines:
-    """Predictions as lines: image, confidence and class in columns as wide as the `names` that are known."""
-
-    def __init__(self, names: list[str]):
-        self.width = min(WIDEST, max(map(len, map(visible, names)), default=0))
-
-    def of(self, row: dict, arguments) -> str:
-        image, answer = visible(row["image"]), verdict_in_words(row, arguments.reject)
-        self.width = max(self.width, min(WIDEST, len(image)))
-        return f"{image:<{self.width}}  {answer}{_also(row) if arguments.verbose else ''}"
+def _line(row: dict, width: int, arguments) -> str:
+    """Image, confidence and class in columns, the first as wide as the names that are known."""
+    answer = verdict_in_words(row, arguments.reject)
+    return f"{visible(row['image']):<{width}}  {answer}{_also(row) if arguments.verbose else ''}"
 
 
 def _also(row: dict) -> str:
