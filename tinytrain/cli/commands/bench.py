@@ -125,19 +125,15 @@ def run(arguments) -> None:
         if not arguments.estimate:
             raise UsageError("usage", "give run, tune or report; see tinytrain bench --help")
         as_json = ["--json"] if arguments.json else []
-        return run(_parsed(["run", DEFAULT_MATRIX, "--estimate", *as_json]))
+        parser = argparse.ArgumentParser()
+        add_arguments(parser)
+        return run(parser.parse_args(["run", DEFAULT_MATRIX, "--estimate", *as_json]))
     if arguments.action == "report":
         return _report(arguments)
     if arguments.action == "tune":
         check_outputs(arguments.rates, needed=(arguments.matrix,))
     result, text = (session.tune if arguments.action == "tune" else session.run)(arguments, say)
     print_result(result, text, arguments.json)
-
-
-def _parsed(words: list[str]):
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return parser.parse_args(words)
 
 
 def _report(arguments) -> None:
