@@ -63,8 +63,8 @@ def run(arguments) -> None:
     with ProgressLine() as progress:
         drawn = episodes.draw(arguments, policy)
         network = episodes.network_of(arguments, drawn, progress)
-        opened = episodes.open_episode(arguments, network, policy, progress, drawn, arguments.adapt)
-        episode = opened.episode
+        given = arguments, network, policy, progress, drawn, arguments.adapt
+        episode, warnings = episodes.open_episode(*given)
         device = Device(threads=arguments.threads, progress=progress)
         found = check(network, episode, arguments.seed, device)
         if arguments.adapt:
@@ -74,9 +74,9 @@ def run(arguments) -> None:
             budget, seed = episodes.budget_of(arguments), arguments.seed
             adapted = partial(adapt, network, budget=budget, policy=policy, seed=seed, device=device)
             found = with_adaptations(found, episode, adapted, seed)
-    say(*opened.warnings)
+    say(*warnings)
     about = {"backbone": network.name, "backbone_digest": network.digest, "source": episode.source}
     text = kind_of(network.input.kind).words(render(found, text_width(), arguments.verbose))
     skipped = [file.to_json() for file in episode.skipped]
-    about |= {**found.to_json(), "skipped": skipped, "warnings": opened.warnings}
+    about |= {**found.to_json(), "skipped": skipped, "warnings": warnings}
     print_result(about, text, arguments.json)

@@ -42,11 +42,10 @@ def _emit(arguments) -> int:
     drawn = episodes.draw(arguments, policy)
     with ProgressLine() as progress:
         network = episodes.network_of(arguments, drawn, progress, "a microcontroller")
-        opened = episodes.open_episode(arguments, network, policy, progress, drawn)
+        episode, warnings = episodes.open_episode(arguments, network, policy, progress, drawn)
     budget = episodes.budget_of(arguments, plan)
-    emitted = emit(network, opened.episode, arguments.out, budget, policy, arguments.seed)
-    for warning in opened.warnings:
-        say(warning)
+    emitted = emit(network, episode, arguments.out, budget, policy, arguments.seed)
+    say(*warnings)
     result = emitted.to_json()
     text = kind_of(network.input.kind).words(_text(result))
     print_result(result, text, arguments.json)

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 from tinytrain.backbones.load import open_backbone
 from tinytrain.base.class_names import BACKGROUND
@@ -193,15 +192,8 @@ def network_of(arguments, drawn, progress, alone: str | None = None):
     return open_backbone(arguments.backbone, alone)
 
 
-class Opened(NamedTuple):
-    """The images of an adaptation, decoded, and warnings about them."""
-
-    episode: object
-    warnings: list[str]
-
-
-def open_episode(arguments, network, policy, progress, drawn, within_budget: bool = True) -> Opened:
-    """The episode of what was `drawn` by the options; nothing is adapted to it yet.
+def open_episode(arguments, network, policy, progress, drawn, within_budget: bool = True) -> tuple:
+    """The episode of what was `drawn` by the options, decoded, and warnings about it, a list.
 
     `policy` may be a plan. With `within_budget`, raises BudgetError for an infeasible budget before any image
     is decoded.
@@ -213,7 +205,7 @@ def open_episode(arguments, network, policy, progress, drawn, within_budget: boo
         planner_of(arguments, network, policy, drawn).probe()
     episode = drawn.decoded(network.input, progress)
     words = kind_of(network.input.kind).words
-    return Opened(episode, [*map(words, warnings(arguments, policy, episode) + file_lines(episode))])
+    return episode, [*map(words, warnings(arguments, policy, episode) + file_lines(episode))]
 
 
 def planner_of(arguments, network, policy, drawn):

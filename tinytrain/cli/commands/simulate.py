@@ -73,11 +73,11 @@ def run(arguments) -> int | None:
     with episodes.naming_tiers(arguments), ProgressLine() as progress:
         network = episodes.network_of(arguments, drawn, progress, "a simulated board")
         # The board is checked before the budget: if it is too small, another budget does not help.
-        opened = episodes.open_episode(arguments, network, policy, progress, drawn, within_budget=False)
-        simulation = simulate(
-            board, network, opened.episode, episodes.budget_of(arguments), policy, arguments.seed, progress
-        )
-    facts = {**simulation.facts, "warnings": opened.warnings + simulation.facts.get("warnings", [])}
+        given = arguments, network, policy, progress, drawn
+        episode, warnings = episodes.open_episode(*given, within_budget=False)
+        how = episodes.budget_of(arguments), policy, arguments.seed, progress
+        simulation = simulate(board, network, episode, *how)
+    facts = {**simulation.facts, "warnings": warnings + simulation.facts.get("warnings", [])}
     if "battery" in facts:
         facts["battery"] = battery(facts["joules"], arguments.battery)
     if arguments.plot:
