@@ -16,14 +16,12 @@ stopped goes on where it stopped; --summary prints the figures of a log.
 """
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from tinytrain import kernels as kernel_table
-from tinytrain.base.console import at_least
 from tinytrain.delta.delta import Delta
 from tinytrain.drift.refit import fitted
 from tinytrain.episode.episode import Episode, Images
@@ -37,7 +35,6 @@ from tinytrain.meta.studies.study import (
     by_pack,
     decoded_episode,
     grid,
-    names_option,
     number,
     option,
     signed,
@@ -52,6 +49,7 @@ from tinytrain.runtime.predict import Predictor
 
 DOMAINS = "tiny_imagenet200,caltech101,signs,leaves"
 STEPS = 5
+REPLAY = (2, 5)  # images per class that are remembered
 HEADS_PART, ADAPTED_PART = "heads", "adapted"
 JOINT = {HEADS_PART: "joint lda", ADAPTED_PART: "adapted, joint"}
 SGD_RATE, SGD_STEPS = 1.0, 100  # of the plain last layer; chosen so that joint training is as good as LDA
@@ -71,15 +69,10 @@ def run_job(network, dataset, args, part: str, seed: int) -> dict:
     drawn = decoded_episode(network, dataset, args, seed, way=way)
     row = {"way": way, "methods": {}}
     for name, method in methods(network, drawn, args, part, seed).items():
-        start, accuracies, seconds, sizes = time.perf_counter(), [], [], []
-        for step, (found, nbytes) in enumerate(method()):
-            seconds.append(time.perf_counter() - start)
-            sizes.append(nbytes)
-            accuracies.append(_by_step(found, drawn.query.labels, dealt_classes(way)[: step + 1]))
-            start = time.perf_counter()
-        row["methods"][name] = {
-            "accuracies": accuracies, "bytes": sizes[-1], "seconds": round(float(np.mean(seconds)), 4)
-        }  # fmt: skip
+        answers = [*method()]
+        steps = ((found, dealt_classes(way)[:k]) for k, (found, _) in enumerate(answers, 1))
+        accuracies = [_by_step(found, drawn.query.labels, seen) for found, seen in steps]
+        row["methods"][name] = {"accuracies": accuracies, "bytes": answers[-1][1]}
     return row
 
 
@@ -97,7 +90,7 @@ def methods(network, drawn: Episode, args, part: str, seed: int) -> dict[str, Ca
         return found | {f"stream {name}": lambda name=name: embedded.stream(name) for name in HEADS}
     trained = Adapted(network, drawn, args, seed)
     found = {JOINT[part]: trained.joint, "adapted, no replay": lambda: trained.later(0)}
-    return found | {f"adapted, replay {k}": lambda k=int(k): trained.later(k) for k in args.replay.split(",")}
+    return found | {f"adapted, replay {k}": lambda k=k: trained.later(k) for k in REPLAY}
 
 
 def upto(images: Images, last: int, first: int = 0) -> np.ndarray:
@@ -198,7 +191,7 @@ def jobs(args) -> list[dict]:
     return grid(args, part=[args.part], seed=range(args.seeds))
 
 
-HEADER = ("", "jobs", "average", "last", "behind joint", "forgetting", "beyond", "bytes", "seconds a step")
+HEADER = ("", "jobs", "average", "last", "behind joint", "forgetting", "beyond", "bytes")
 
 
 def summary(rows: list[dict]) -> list[str]:
@@ -214,11 +207,9 @@ def _line(rows: list[dict], name: str) -> tuple[str, ...]:
     average, last, gone = figures_of(rows, name)
     _, best, lost = figures_of(rows, joint)
     behind = ("", "") if name == joint else (signed(last - best), signed(gone - lost))
-    nbytes, seconds = (np.mean([row["methods"][name][key] for row in rows]) for key in ("bytes", "seconds"))
-    return (
-        name, str(len(rows)), f"{average.mean():.1f}", f"{last.mean():.1f}", behind[0], f"{gone.mean():.1f}",
-        behind[1], f"{nbytes:,.0f}", f"{seconds:.3g}",
-    )  # fmt: skip
+    nbytes = np.mean([row["methods"][name]["bytes"] for row in rows])
+    lost = f"{gone.mean():.1f}", behind[1], f"{nbytes:,.0f}"
+    return name, str(len(rows)), f"{average.mean():.1f}", f"{last.mean():.1f}", behind[0], *lost
 
 
 def figures_of(rows: list[dict], name: str) -> np.ndarray:
@@ -240,11 +231,10 @@ OPTIONS = (
     *ADAPTS,
     option("--part", HEADS_PART, choices=(HEADS_PART, ADAPTED_PART)),
     number("--seeds", 20, "draws of classes and images per domain"),
-    names_option("--replay", "2,5", "comma-separated images per class that are remembered", at_least(1)),
     number("--way", 10, least=STEPS + 1),
     *task_options(queries=15, seed=3)[1:],
 )
-SETTINGS = ("policy", "budget", *TASK, "part", "replay")
+SETTINGS = ("policy", "budget", *TASK, "part")
 main = Study("continual", __doc__, "tinytrain-small", DOMAINS, run_job, summary, OPTIONS, SETTINGS, jobs)
 
 

@@ -43,7 +43,7 @@ SCRIPTS = {  # a number that may not be 0, and what opens the network
 LISTS = (
     ("studies.budgets", "--way"), ("studies.budgets", "--shots"), ("studies.adaptation", "--threads"),
     ("studies.scaling", "--counts"), ("studies.heads", "--shots"), ("studies.normal", "--shots"),
-    ("studies.strangers", "--shots"), ("studies.continual", "--replay"), ("studies.committees", "--shots"),
+    ("studies.strangers", "--shots"), ("studies.committees", "--shots"),
     ("pytorch.speed", "--threads"),
 )  # fmt: skip
 NEEDED = {"release": ["--work", "work"]}

@@ -59,7 +59,7 @@ def test_every_class_comes_in_one_step():
 @pytest.mark.parametrize("part", ["heads", "adapted"])
 def test_a_draw_is_a_line_with_every_method_step_by_step(part, logged, rows, capsys):
     words = ["--packs", "leaves", "--part", part, "--way", "6", "--shots", "2", "--queries", "2"]
-    assert study.main([*logged, *words, "--replay", "2", "--seeds", "1"]) == 0
+    assert study.main([*logged, *words, "--seeds", "1"]) == 0
     (row,) = rows()
     assert row["seed"] == 0 and study.JOINT[part] in row["methods"]
     for method in row["methods"].values():
