@@ -5,9 +5,8 @@
 
 A form is a time: "2" leaves it to the adaptation how two seconds are spent, "2@30%" takes 30 % of the MACs
 and as many steps as fit; "lda" is a head alone, without a limit. Seconds are those of the processor in one
-thread, and so is the clock by which the adaptation keeps its time: other processes hardly change either. Wall
-seconds are given beside them; they contain the prediction of the queries. Adaptations that the guard refused
-count as if they were kept.
+thread, and so is the clock by which the adaptation keeps its time: other processes hardly change either.
+Adaptations that the guard refused count as if they were kept.
 """
 
 import sys
@@ -72,13 +71,11 @@ def facts_of(network: Network, drawn, args, form: Form | None, episode: int) -> 
     policy, budget = "none_lda", Budget(memory)
     if form:
         policy, budget = form.policy(policy_for(find_policy(args.policy), args.way)), form.budget(memory)
-    start = time.perf_counter()
     report = adapt(network, drawn, budget, policy, episode, device, force=True)
-    wall, seconds = time.perf_counter() - start, report.ran.seconds
+    seconds = report.ran.seconds
     return {
         "accuracy": report.to_json()["accuracy"]["after"],
         "used": report.ran.used if form else sum(seconds.values()) - seconds["queries"],
-        "wall": wall,
         "macs": report.plan.budget.macs if report.plan.recipe.updates else None,
         "steps": report.plan.recipe.n_steps,
     }
@@ -86,9 +83,6 @@ def facts_of(network: Network, drawn, args, form: Form | None, episode: int) -> 
 
 def summary(rows: list[dict], plot: Path | None = None) -> list[str]:
     """Per form: accuracy in per cent, points above the head alone, seconds and what they were spent on."""
-
-    def mean(name: str, key: str) -> str:
-        return f"{mean_of_packs(rows, fact(name, key)):.2f}"
 
     def trained(name: str) -> list[dict]:
         return [row["forms"][name] for row in rows if row["forms"][name]["macs"] is not None]
@@ -102,9 +96,8 @@ def summary(rows: list[dict], plot: Path | None = None) -> list[str]:
         return f"{np.mean(found):.0f}" if found else "-"
 
     more = {
-        "used": lambda name: mean(name, "used"),
+        "used": lambda name: f"{mean_of_packs(rows, fact(name, 'used')):.2f}",
         "most": lambda name: f"{max(row['forms'][name]['used'] for row in rows):.2f}",
-        "wall": lambda name: mean(name, "wall"),
         "trained": lambda name: f"{len(trained(name))} of {len(rows)}",
         "MACs": macs,
         "steps": steps,

@@ -19,7 +19,7 @@ def test_an_episode_is_a_line_with_what_each_time_was_spent_on(logged, rows, tmp
 
 
 def row(pack, **accuracies):
-    fact = {"used": 1.0, "wall": 2.0, "macs": 0.15, "steps": 10}
+    fact = {"used": 1.0, "macs": 0.15, "steps": 10}
     return {"pack": pack, "forms": {name: fact | {"accuracy": a} for name, a in accuracies.items()}}
 
 
