@@ -28,13 +28,13 @@ from tinytrain.meta.studies.study import Study, episodes_option, grid, number, o
 from tinytrain.runtime.embedder import Embedder
 from tinytrain.stream.listening import Ear, Trigger, threshold_for
 
-RATES = ("hits", "late", "mistakes")
+RATES = ("hits", "mistakes")
 WAYS = ("limit", "hour")
 LATEST, PAUSES, SOFT, WORDS = 0.5, (0.1, 0.6), 60, 10  # seconds, seconds, of 2**15, words of a class
 
 
 def run_job(network, dataset, args) -> dict:
-    """Fractions of hits and of late ones, and mistakes an hour, for each way and each episode."""
+    """Fractions of hits, and mistakes an hour, for each way and each episode."""
     folders = [folder_dataset(name) for name in args.others.split(",")]
     every, strange = (embedded(network, d, np.arange(len(d))) for d in (dataset, folders[0]))
     embedder, found = Embedder(network), {f"{rate} {way}": [] for way in WAYS for rate in RATES}
@@ -67,7 +67,7 @@ def run_job(network, dataset, args) -> dict:
             for way_to, threshold in zip(WAYS, (least, strict), strict=True):
                 waits = [wait(*word, threshold, ear.rest) for word in each]
                 mistakes = sum(1 for _ in named(others, threshold, ear.rest))
-                values = *in_time(np.array(waits)), 60 * mistakes / minutes
+                values = (np.array(waits) <= LATEST).mean(), 60 * mistakes / minutes
                 for rate, value in zip(RATES, values, strict=True):
                     found[f"{rate} {way_to}"].append(round(float(value), 4))
     return found
@@ -77,11 +77,6 @@ def wait(row, end: int, label: int, threshold: float, rest: int) -> float:
     """Seconds from the `end` of a word, in samples, until it is named rightly; infinite if it never is."""
     places = (place for k, place in named(row, threshold, rest) if k == label)
     return (next(places, np.inf) - end) / 16_000
-
-
-def in_time(waits: np.ndarray) -> tuple[float, float]:
-    """Fractions of hits and of late ones."""
-    return (waits <= LATEST).mean(), ((waits > LATEST) & (waits < np.inf)).mean()
 
 
 def logits_of(embedder: Embedder, head, item: np.ndarray) -> np.ndarray:
@@ -135,7 +130,7 @@ def samples(dataset, i: int) -> np.ndarray:
 
 
 def summary(rows: list[dict]) -> list[str]:
-    """A line for each way: hits and late ones in per cent, mistakes an hour, with their 95 % intervals."""
+    """A line for each way: hits in per cent, mistakes an hour, with their 95 % intervals."""
     found = []
     for row in rows:
         for way in WAYS:
