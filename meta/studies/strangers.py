@@ -31,7 +31,7 @@ from tinytrain.datasets.corruptions import noisy
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.delta.delta import Delta
 from tinytrain.episode.episode import Images
-from tinytrain.heads.head import UNCERTAIN, UNKNOWN
+from tinytrain.heads.head import UNKNOWN
 from tinytrain.heads.out_of_distribution import LOST, energy
 from tinytrain.heads.registry import find_head
 from tinytrain.meta.bench.statistics import stratified
@@ -130,13 +130,11 @@ def energies(delta: Delta, embeddings: np.ndarray) -> np.ndarray:
 
 
 def counts(delta: Delta, embeddings: np.ndarray) -> dict:
-    """How many of the images there are, how many are refused, uncertain, and below REJECT."""
+    """How many of the images there are, how many are refused, and below REJECT."""
     verdicts = [delta.head.verdict(embedding, REJECT) for embedding in embeddings]
-    states = [verdict.state for verdict in verdicts]
     return {
         "n": len(verdicts),
-        "refused": states.count(UNKNOWN),
-        "uncertain": states.count(UNCERTAIN),
+        "refused": sum(verdict.state == UNKNOWN for verdict in verdicts),
         "below": sum(verdict.rejected for verdict in verdicts),
     }
 
@@ -164,7 +162,7 @@ def jobs(args) -> list[dict]:
 
 
 HEADER = (
-    "shots", "pack", "episodes", "accuracy", "confidence", "error", "own lost", "uncertain", "strangers",
+    "shots", "pack", "episodes", "accuracy", "confidence", "error", "own lost", "strangers",
     "area", "refused", "if a tenth is lost", "by 60 %", "own below 60 %",
 )  # fmt: skip
 BURSTS = ("head", "shots", "frames", "episodes", "own lost", "own lost by bursts", "same", "other")
@@ -221,7 +219,7 @@ def _line(rows: list[dict], kinds: tuple[str, ...]) -> tuple[str, ...]:
     own = ("own",)
     return (
         str(len(rows)), percent(accuracy), percent(confidence), percent(error), fraction(own, "refused"),
-        fraction(own, "uncertain"), " and ".join(kinds), mean("area"), fraction(kinds, "refused"),
+        " and ".join(kinds), mean("area"), fraction(kinds, "refused"),
         mean("at a tenth"), fraction(kinds, "below"), fraction(own, "below"),
     )  # fmt: skip
 
