@@ -19,6 +19,7 @@ from tinytrain.report import Report
 from tinytrain.runtime.device import Device
 
 ACCURACIES = ("before_cosine", "before", "after")
+MACS = ("backward_per_query", "full_backward", "total", "stages")  # as a report has them
 UNADAPTED = Entry("none", "none")
 
 network_of = lru_cache(maxsize=8)(load_backbone)
@@ -86,10 +87,7 @@ def run_episode(network: Network, episode: Episode, entry: Entry, seed: int) -> 
         "memory": _memory(report, found["memory"]),
         "macs": {
             "backward_per_sample": found["macs"]["dearest_image"],
-            "backward_per_query": found["macs"]["backward_per_query"],
-            "full_backward": found["macs"]["full_backward"],
-            "total": found["macs"]["total"],
-            "stages": found["macs"]["stages"],
+            **{name: found["macs"][name] for name in MACS},
         },
         "selection": {
             str(row["layer"]): row["n_channels"] for row in found["selection"] if row["n_channels"]
