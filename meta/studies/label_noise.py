@@ -78,22 +78,16 @@ def mislabelled(episode: Episode, dataset, args, rate: float, index: int) -> tup
 def run_noise(network, dataset, args, rate: float, index: int) -> dict:
     """One adaptation with wrong labels: the verdict, and accuracies of what it chose between."""
     episode = decoded_episode(network, dataset, args, index)
-    episode, wrong = mislabelled(episode, dataset, args, rate, index)
+    episode, _ = mislabelled(episode, dataset, args, rate, index)
     facts = adapted(network, episode, args, index, train=True).to_json()
     guard, a = facts["guard"], facts["accuracy"]
-    suspects = [s["index"] for s in guard["suspects"]]
     return {
         "accepted": guard["accepted"],
         "kept": guard["kept"],
-        "reasons": [r["code"] for r in guard["reasons"]],
         "unadapted": a["before_cosine"],
         "before": a["before"],
         "adapted": a["after"] if guard["kept"] == "adapted" else a["withheld"],
         "result": a["after"],
-        "suspects": len(suspects),
-        "wrong": len(wrong),
-        "wrong_suspects": len(np.intersect1d(wrong, suspects)),
-        "measures": guard["measures"],
     }
 
 
