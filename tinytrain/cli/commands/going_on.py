@@ -111,7 +111,6 @@ def extend(arguments) -> None:
     from tinytrain.episode.kinds import kind_of
     from tinytrain.pipeline.add_classes import add_classes, doubtful
 
-    _check_extension(arguments)
     delta = open_delta(arguments.source)
     network = BackboneOfDelta(arguments.backbone).of(delta, arguments.out)
     dataset = folder_dataset(arguments.add, arguments.flip)
