@@ -4,7 +4,7 @@
     python -m tinytrain.meta.studies.analog --summary --out results/analog.jsonl
 
 A network is adapted in float32, "plain" or "aware": while it is trained each weight has a normal error, whose
-deviation is --strength times the largest weight of its output channel; in what is trained it is drawn anew in
+deviation is STRENGTH times the largest weight of its output channel; in what is trained it is drawn anew in
 every step. The result is programmed into an array and read later: conductances are off from the start,
 drift, and are off again in every reading. "Compensated" scales each layer back by what the array gave at
 first. The head is that of the adaptation, or was fitted to what the array gave at first for the same images.
@@ -35,7 +35,6 @@ from tinytrain.meta.studies.study import (
     episodes_option,
     fact,
     mean_of_packs,
-    option,
     points_above,
     table,
     task_options,
@@ -51,6 +50,7 @@ from tinytrain.runtime.embedder import Embedder
 LARGEST = 25.0  # microsiemens
 START = 20.0  # seconds from programming to the first reading
 READING = 250e-9  # seconds that one takes
+STRENGTH = 0.03  # of the errors in training
 TIMES = {"1 second": 1, "1 hour": 3600, "1 day": 86_400, "1 year": 31_536_000}
 PACKS = "gtsrb,flowers12,pacs_sketch"
 SCALED, THERE = ", compensated", ", head fitted there"
@@ -182,7 +182,7 @@ def run_job(network: Network, dataset, args, episode: int) -> dict:
         budget = Budget(parse_bytes(args.budget), precision=precision)
         return adapt(network, drawn, budget, policy, seed, Device(threads=1), force=True).delta
 
-    with known(Anew(args.strength, seed)) as anew:
+    with known(Anew(STRENGTH, seed)) as anew:
         for how, precision in (("plain", "float32"), ("aware", anew)):
             delta = adapted(network, precision, args.policy)
             trained = apply(network, delta)
@@ -214,20 +214,10 @@ def _accuracy(rows: Rows, form: str) -> str:
     return f"{100 * mean_of_packs(rows, fact(form, 'accuracy')):.1f}"
 
 
-main = Study(
-    "analog",
-    __doc__,
-    backbone="small",
-    packs=PACKS,
-    run=run_job,
-    summary=summary,
-    options=(
-        *ADAPTS,
-        *task_options(),
-        episodes_option(12),
-        option("--strength", 0.03, "of the errors in training (default: %(default)s)", type=float),
-    ),
-    settings=("policy", "budget", "strength", *TASK),
-)
+OPTIONS = (*ADAPTS, *task_options(), episodes_option(12))
+SETTINGS = ("policy", "budget", *TASK)
+main = Study("analog", __doc__, "small", PACKS, run_job, summary, OPTIONS, SETTINGS)
+
+
 if __name__ == "__main__":
     sys.exit(main())
