@@ -3,12 +3,13 @@ import signal
 import sys
 from weakref import WeakKeyDictionary
 
+import programcheck
 import pytest
+import segmentcheck
 from selection import pytest_addoption, pytest_collection_modifyitems, pytest_terminal_summary  # noqa: F401
 
 from tinytrain.base.notices import NOTICES
 from tinytrain.kernels import fallback
-from tinytrain.program import checker, segment_checker
 from tinytrain.program.program import Program
 
 # Where a container tells Python to keep no compiled sources, hundreds of processes would compile them all.
@@ -25,7 +26,7 @@ def interrupts_arrive():
 @pytest.fixture(scope="session", autouse=True)
 def every_program_is_checked():
     """Each one that a test compiles, whatever the test is about; segments that programs share, once."""
-    patch, checked, check_segment = pytest.MonkeyPatch(), WeakKeyDictionary(), segment_checker.check_segment
+    patch, checked, check_segment = pytest.MonkeyPatch(), WeakKeyDictionary(), segmentcheck.check_segment
     make = Program.__init__
 
     def check_once(segment):
@@ -35,7 +36,7 @@ def every_program_is_checked():
 
     def made(self, *args, **named):
         make(self, *args, **named)
-        checker.check_program(self, check_once)
+        programcheck.check_program(self, check_once)
 
     patch.setattr(Program, "__init__", made)
     yield

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases import each
+from programcheck import check_program
 from toydevices import ONE
 from toyfiles import write_images, write_network
 from toyreplay import SHOTS, episode, new_images, stored
@@ -23,7 +24,6 @@ from tinytrain.pipeline.toy import toy_images, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.policies.common import Policy
-from tinytrain.program.checker import check_program
 from tinytrain.program.listing import listing
 from tinytrain.runtime.predict import Predictor
 

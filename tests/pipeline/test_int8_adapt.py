@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import each
 from int8nets import toy8
+from programcheck import check_program
 from toydevices import ONE
 
 from tinytrain.base.errors import BudgetError, UsageError
@@ -19,7 +20,6 @@ from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.recipe import ROUNDINGS, Recipe, Update
 from tinytrain.planner.planner import Planner
 from tinytrain.policies.common import Policy
-from tinytrain.program.checker import check_program
 from tinytrain.runtime.device import Device
 from tinytrain.runtime.predict import Predictor
 

@@ -8,6 +8,7 @@ from cases import each
 from commandline import tt
 from int8nets import toy8
 from integernet import Integers
+from programcheck import check_program
 from toydevices import ONE
 from toyfiles import write_images
 from toyreplay import SHOTS, episode, new_images, stored
@@ -26,7 +27,6 @@ from tinytrain.pipeline.toy import toy_images
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.policies.common import Policy
-from tinytrain.program.checker import check_program
 from tinytrain.program.listing import listing
 from tinytrain.runtime.predict import Predictor
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import pytest
 import toynets
+from programcheck import ProgramError, check_call, check_segment
 from toydevices import ONE
 
 from tinytrain.pipeline.adapt import adapt
@@ -16,7 +17,6 @@ from tinytrain.program.backends.float32 import Float32
 from tinytrain.program.backends.registry import BACKENDS, FLOAT32, INT8
 from tinytrain.program.backends.working_copy import WorkingCopy
 from tinytrain.program.calls import Call, Weight
-from tinytrain.program.checker import ProgramError, check_call, check_segment
 from tinytrain.program.compile import compile_training
 from tinytrain.program.segments import SegmentBank
 from tinytrain.runtime.embedder import Embedder

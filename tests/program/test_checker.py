@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 import toynets
 from cases import each
+from programcheck import check_program
+from segmentcheck import check_call, check_segment
 from toysegments import backward_segment
 
 from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.recipe import Resources, StepOptions
 from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import Call
-from tinytrain.program.checker import check_program
 from tinytrain.program.compile import compile_fisher, compile_training
 from tinytrain.program.memory_planner import Layout
-from tinytrain.program.segment_checker import check_call, check_segment
 from tinytrain.program.stages import Of, Repeat, Run
 
 TASK = TaskShape(9, 3, 4)

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from cases import each
+from segmentcheck import views_of
 from toynets import (
     ROWS,
     WIDE,
@@ -32,7 +33,6 @@ from tinytrain.plan.costs import image_macs
 from tinytrain.plan.recipe import Update
 from tinytrain.program.autodiff.emitter import Emitter
 from tinytrain.program.calls import Bias, View, Weight
-from tinytrain.program.segment_checker import views_of
 from tinytrain.program.segments import turns
 from tinytrain.program.trained_arrays import slots
 from tinytrain.runtime import bind as binding

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cases import each
 from oracle import Oracle, gradients
+from programcheck import check_program
 from toygraphs import GRAPHS
 from toynets import everything, gradient_of, images_of, random_updates, recipe, relative, selected, trainer
 from toysegments import (
@@ -24,7 +25,6 @@ from tinytrain.network.network import Network
 from tinytrain.network.validation import check_network
 from tinytrain.plan.costs import image_macs
 from tinytrain.plan.recipe import Update
-from tinytrain.program.checker import check_program
 from tinytrain.runtime.bind import AFTER, together
 
 NAMES = each("name", GRAPHS)

@@ -9,6 +9,7 @@ from cases import each, quick
 from int8nets import backward8, forward8, gradients8, run8, surrogate, toy8, walk
 from integernet import Integers
 from oracle import Oracle
+from segmentcheck import check_segment
 from toygraphs import Nodes
 from toynets import everything, images, random_updates, recipe, relative, selected
 
@@ -17,7 +18,6 @@ from tinytrain.network.quantisation import Codes, Quantisation
 from tinytrain.plan.costs import image_macs
 from tinytrain.plan.recipe import Update
 from tinytrain.program.autodiff import inner_channels
-from tinytrain.program.segment_checker import check_segment
 from tinytrain.program.trained_arrays import slots
 
 NETWORKS = pytest.mark.parametrize("name", ["blocks", "headed", "dense"])

@@ -8,6 +8,7 @@ from cases import each
 from int8nets import forward8, run8, toy8
 from integernet import Integers
 from oracle import Oracle
+from programcheck import check_program
 from published import published_network
 from toygraphs import fire
 from toynets import images, images_of, relative, toy
@@ -24,7 +25,6 @@ from tinytrain.program.autodiff.emitter import Emitter
 from tinytrain.program.autodiff.int8_emitter import Int8Emitter
 from tinytrain.program.backends.registry import INT8
 from tinytrain.program.calls import Segment
-from tinytrain.program.checker import check_program
 from tinytrain.program.compile import compile_fisher
 from tinytrain.program.forward import compile_forward
 from tinytrain.runtime.embedder import Embedder

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import each
 from oracle import Oracle, prototype_loss
+from programcheck import check_program
 from toynets import ROWS, calls_of, everything, items, random_updates, recipe, relative, toy, trainer
 from toysteps import IMAGES, LABELS, assert_equals_oracle, augmentation, augmented
 
@@ -13,7 +14,6 @@ from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import single_pass
 from tinytrain.plan.recipe import Resources, StepOptions
 from tinytrain.program.backend import ProgramError
-from tinytrain.program.checker import check_program
 from tinytrain.program.compile import compile_training
 from tinytrain.program.stages import Items, Repeat, Run
 from tinytrain.runtime.trainer import mean_loss

@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from cases import quick
+from cutimages import Images
 from toystreams import SIZE, delta_of, entry_bytes, images
 
 from tinytrain.delta.file import encode_delta
@@ -15,7 +16,6 @@ from tinytrain.drift.detector import DRIFT
 from tinytrain.drift.unlabelled import UnlabelledDrift
 from tinytrain.firmware_sim.flash.file_systems import LAYOUTS
 from tinytrain.firmware_sim.flash.flash import Flash
-from tinytrain.firmware_sim.flash.power_cuts import Images
 from tinytrain.store import Store
 from tinytrain.store.slots import Slots
 from tinytrain.stream import learner as learning

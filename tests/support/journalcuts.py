@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from cutimages import Images
 
 from tinytrain.firmware_sim.flash.file_systems import Layout
 from tinytrain.firmware_sim.flash.flash import Flash
-from tinytrain.firmware_sim.flash.power_cuts import Images
 from tinytrain.store.journal import Entry
 from tinytrain.store.slots import Slots
 from tinytrain.store.state import Place

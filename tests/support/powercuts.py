@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from cutimages import Images
+
 from tinytrain.firmware_sim.flash.file_systems import Layout
 from tinytrain.firmware_sim.flash.flash import Flash
-from tinytrain.firmware_sim.flash.power_cuts import Images
 from tinytrain.store.record import RECORDS, Record
 from tinytrain.store.slots import Slots
 

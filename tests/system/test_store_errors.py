@@ -6,13 +6,13 @@ import itertools
 
 import pytest
 from cases import each
+from cutimages import Images
 from powercuts import SCENARIOS, prepared, run, seen, steps, strays
 
 from tinytrain.base.errors import StorageError
 from tinytrain.base.files import REMEDIES
 from tinytrain.firmware_sim.flash.file_systems import LAYOUTS
 from tinytrain.firmware_sim.flash.flash import Flash
-from tinytrain.firmware_sim.flash.power_cuts import Images
 from tinytrain.store import files as storefiles
 from tinytrain.store.record import RECORDS
 from tinytrain.store.slots import Slots

@@ -1,10 +1,10 @@
 """The simulated flash: what each layout may leave of one un-synced write and one un-synced rename."""
 
 from cases import each
+from cutimages import Images, some_subsets, subset_count, subsets
 
 from tinytrain.firmware_sim.flash.file_systems import LAYOUTS
 from tinytrain.firmware_sim.flash.flash import Flash
-from tinytrain.firmware_sim.flash.power_cuts import Images, some_subsets, subset_count, subsets
 
 everywhere = each("layout", LAYOUTS.values(), ids=list(LAYOUTS))
 

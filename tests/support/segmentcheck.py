@@ -1,4 +1,4 @@
-"""Proves of the calls of a segment that they use memory as they must: see `checker` for whole programs."""
+"""Proves of the calls of a segment that they use memory as they must: see `programcheck` for whole programs."""
 
 from itertools import combinations
 

@@ -8,11 +8,12 @@ import math
 from collections.abc import Callable, Iterable
 from itertools import groupby
 
+from segmentcheck import check_apart, check_call, check_segment, views_of
+
 from tinytrain.program.backend import ProgramError
 from tinytrain.program.calls import Buffer, Call
 from tinytrain.program.memory_planner import check
 from tinytrain.program.program import Program
-from tinytrain.program.segment_checker import check_apart, check_call, check_segment, views_of
 from tinytrain.program.signatures import SCRATCH
 from tinytrain.program.stages import (
     Augment,
