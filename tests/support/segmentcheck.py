@@ -1,4 +1,4 @@
-"""Proves of the calls of a segment that they use memory as they must: see `programcheck` for whole programs."""
+"""Proves of the calls of a segment that they use memory as they must; see `programcheck` for programs."""
 
 from itertools import combinations
 
