@@ -12,8 +12,6 @@ from tinytrain.episode.episode import Episode, Images
 from tinytrain.episode.holding import fits
 from tinytrain.episode.input_facts import CLASSES, ONE_CLASS, SIDES, Duplicate
 
-BLOCK = 2**20
-
 
 def same_files(paths: Sequence[Path]) -> np.ndarray | None:
     """A number for each file, (n,) int32, equal for files of equal bytes; None if all files differ.

@@ -31,7 +31,6 @@ STARTS = (
     (b"\0\0\0\x0cJXL ", f"is a JPEG XL image, which is not read; {EXPORT}"),
     (b"\xff\x0a", f"is a JPEG XL image, which is not read; {EXPORT}"),
 )
-TEXT = bytes(range(32, 127)) + b"\t\n\r\f"
 
 
 def described(start: bytes) -> str | None:
