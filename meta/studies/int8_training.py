@@ -16,6 +16,7 @@ import numpy as np
 from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_bytes
 from tinytrain.meta.studies.study import (
+    ABOVE,
     TASK,
     Study,
     chosen,
@@ -161,7 +162,7 @@ def summary(rows: list[dict], above: str | None = None) -> list[str]:
 
 OPTIONS = (
     *form_options("none@1MB,float32@1MB,int8@256KB,int8@1MB", "with commas", form),
-    option("--above", None, "compare with it in the summary (default: the first)", metavar="FORM"),
+    ABOVE,
     option("--policy", "tinytrain"),
     option("--optimizer", None, "default: that of the policy", choices=sorted(OPTIMIZER_STATES)),
     option("--macs", 0.15, "fraction (default: %(default)s)", type=float),

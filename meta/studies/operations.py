@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from tinytrain.base.errors import UsageError
 from tinytrain.base.units import parse_bytes, parse_fraction
 from tinytrain.meta.studies.study import (
+    ABOVE,
     ADAPTS,
     DOMAINS,
     TASK,
@@ -135,7 +136,7 @@ def summary(rows: list[dict], above: str | None = None, before: list[dict] | Non
 OPTIONS = (
     *ADAPTS,
     *form_options(FORMS, "with commas", form),
-    option("--above", None, "compare with it in the summary (default: the first)", metavar="FORM"),
+    ABOVE,
     option("--before", None, "log of another version, for the summary", type=read_study, metavar="LOG"),
 )
 main = Study(

@@ -78,6 +78,7 @@ def plot_option(text: str) -> Option:
 
 
 ADAPTS = (option("--policy", "tinytrain"), option("--budget", "1MB"))
+ABOVE = option("--above", None, "compare with it in the summary (default: the first)", metavar="FORM")
 TASK = ("way", "shots", "queries", "seed")  # what all rows of a run have in common
 
 

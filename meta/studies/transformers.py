@@ -27,6 +27,7 @@ from tinytrain.base.random_streams import rng_for
 from tinytrain.base.units import parse_bytes
 from tinytrain.episode.episode import Episode
 from tinytrain.meta.studies.study import (
+    ABOVE,
     TASK,
     Rows,
     Study,
@@ -168,7 +169,7 @@ OPTIONS = (
     *task_options(),
     episodes_option(20, "per pack and seed"),
     number("--seeds", 1, "each draws episodes of its own (default: %(default)s)"),
-    option("--above", None, "compare with it in the summary (default: the first)", metavar="FORM"),
+    ABOVE,
 )
 main = Study(
     "transformers", __doc__, "tinytrain-small-2", "gtsrb,flowers12", run_job, summary, OPTIONS,
