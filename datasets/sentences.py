@@ -18,6 +18,7 @@ from tinytrain.episode.input_facts import Skipped
 from tinytrain.episode.kind import MOST_BYTES
 from tinytrain.episode.kinds import KINDS, kind_of_file
 
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}  # those of most rows part a table
 TEXT, LABEL = ("sentence", "text"), ("label", "class")  # names of columns in a first row
 
 
@@ -29,19 +30,21 @@ def is_table(path: str | os.PathLike) -> bool:
 
 
 def table_dataset(path: str | os.PathLike) -> Dataset:
-    """All texts of the table, classes in the order of their sorted names; fields are parted by commas.
+    """All texts of the table, classes in the order of their sorted names.
 
-    In a .tsv file they are parted by tabs. A first row may name the columns, in any order, and more of them:
-    one of TEXT and one of LABEL. Rows that cannot be used are listed in `skipped`. Raises InputError
-    ``file-missing``, ``file-damaged`` or ``folder-layout``.
+    Commas, semicolons or tabs part the fields: those by which most rows have all. A first row may name the
+    columns, in any order, and more of them: one of TEXT and one of LABEL. Rows that cannot be used are listed
+    in `skipped`. Raises InputError ``file-missing``, ``file-damaged`` or ``folder-layout``.
     """
     file = os.fspath(path)
     rows, skipped = _rows(file)
     if not rows:
-        raise InputError(
-            "folder-layout",
-            f"{file!r} has 0 rows of a sentence and its label; write such as: lights off,home",
+        why = (
+            f"{os.path.basename(skipped[0].file)} {skipped[0].reason}"
+            if skipped
+            else "write: lights off,home"
         )
+        raise InputError("folder-layout", f"{file!r} has 0 rows of a sentence and its label; {why}")
     lines, texts, given = zip(*rows, strict=True)
     class_names = tuple(sorted(set(given)))
     places = {name: place for place, name in enumerate(class_names)}
@@ -78,24 +81,34 @@ def _rows(file: str) -> tuple[list[tuple[int, str, str]], list[Skipped]]:
         line = error.object.count(b"\n", 0, error.start) + 1
         what = f"line {line} has a byte {error.object[error.start]:#x} that is no UTF-8"
         raise InputError("file-damaged", f"{file!r}: {what}; store it as UTF-8") from error
-    separator = "\t" if file.lower().endswith(".tsv") else ","
-    reader = csv.reader(io.StringIO(content, newline=""), delimiter=separator)
+    usual = "\t" if file.lower().endswith(".tsv") else ","
+    orders = sorted(SEPARATORS, key=lambda separator: separator != usual)
+    return max((_parted(file, content, each) for each in orders), key=lambda found: len(found[0]))
+
+
+def _parted(file: str, content: str, separator: str) -> tuple[list[tuple[int, str, str]], list[Skipped]]:
+    """As `_rows`, if `separator` parts the fields."""
+    reader = csv.reader(io.StringIO(content, newline=""), delimiter=separator, strict=True)
     found, skipped, columns, width = [], [], (0, 1), 2
-    try:
-        for number, row in enumerate(reader):
-            if number == 0 and (named := _columns(row)):
+    while True:
+        first, sentence, label = reader.line_num + 1, "", ""
+        try:
+            if (row := next(reader, None)) is None:
+                return found, skipped
+            if not (found or skipped) and (named := _columns(row)):
                 columns, width = named, len(row)
                 continue
             sentence, label = (row[k].strip() if k < len(row) else "" for k in columns)
-            if len(row) == width and sentence and label:
-                found.append((reader.line_num, sentence, unicodedata.normalize("NFC", label)))
-            elif row:
-                missing = "no sentence" if not sentence else "no label" if not label else f"{len(row)} fields"
-                why = f"has {missing}; a sentence with commas stands in quotes"
-                skipped.append(Skipped(os.path.join(file, f"line {reader.line_num}"), why, "damaged"))
-    except csv.Error as error:
-        raise InputError("file-damaged", f"{file!r}: line {reader.line_num}: {error}; mend it") from error
-    return found, skipped
+            missing = "no sentence" if not sentence else "no label" if not label else f"{len(row)} fields"
+            why = f"has {missing}; a sentence with {SEPARATORS[separator]} stands in quotes"
+        except csv.Error as error:  # the next row begins in the next line
+            row, why = [""], f"cannot be read ({error}); end what a quote begins, and double quotes inside"
+        if len(row) == width and sentence and label:
+            found.append((first, sentence, unicodedata.normalize("NFC", label)))
+        elif row:
+            last = reader.line_num
+            line = f"line {first}" if last == first else f"lines {first} to {last}"
+            skipped.append(Skipped(os.path.join(file, line), why, "damaged"))
 
 
 def _columns(row: list[str]) -> tuple[int, int] | None:

@@ -1,5 +1,6 @@
 """A table of texts: a CSV file of sentences and labels is a dataset as a folder of texts is."""
 
+import os
 import tracemalloc
 
 import pytest
@@ -29,6 +30,9 @@ def rows(dataset):
     (f"sentence,label\n{LINES}", "notes.csv"), (LINES + "\n\n", "notes.csv"),
     ("Class,Text,when\nlight,lamp on,1\nlight,\"lamp, on\",2\nsleep,'wake' me,3", "notes.csv"),
     ("lamp on\tlight\nlamp, on\tlight\n'wake' me\tsleep", "notes.tsv"),
+    ("lamp on\tlight\nlamp, on\tlight\n'wake' me\tsleep", "notes.csv"),
+    ("lamp on;light\nlamp, on;light\n'wake' me;sleep", "notes.csv"),
+    ("\nsentence;label\nlamp on;light\nlamp, on;light\n'wake' me;sleep", "notes.csv"),
 ])  # fmt: skip
 def test_each_row_is_a_text_of_the_class_that_it_names(tmp_path, content, name):
     dataset = folder_dataset(table(tmp_path, content, name))
@@ -49,6 +53,18 @@ def test_rows_without_a_sentence_or_a_label_are_listed_by_their_line(tmp_path):
             (7, "has no label"),
         )
     ]
+
+
+@each("row, lost", [
+    ('"lamp,light', "lines 4 to 5"), ('"lamp" on,light', "line 4"), (f"{'a' * 200_000},light", "line 4"),
+])  # fmt: skip
+def test_a_quote_without_an_end_takes_no_other_row_along_unsaid(tmp_path, row, lost):
+    dataset = folder_dataset(table(tmp_path, f'{LINES}{row}\n"on, lamp",light\n"a\nb",light\non,light\n'))
+    (skipped,) = dataset.provenance.skipped
+    kept = [("on, lamp", "light")] * ("to" not in lost) + [("a\nb", "light"), ("on", "light")]
+    assert rows(dataset)[3:] == kept and dataset.names[-2:] == ("line 6", "line 8")
+    assert os.path.basename(skipped.file) == lost
+    assert "end what a quote begins" in skipped.reason
 
 
 def test_a_sentence_that_is_there_twice_is_never_on_both_sides(tmp_path):
@@ -75,7 +91,8 @@ def test_one_long_sentence_takes_no_more_memory_for_each_of_the_others(tmp_path)
     ("", "file-damaged", "holds 0 bytes"),
     ("sentence,label\n", "folder-layout", "has 0 rows of a sentence and its label"),
     (b"lamp on,light\nlamp \xff,light\n", "file-damaged", "line 2 has a byte 0xff that is no UTF-8"),
-    (f"{'a' * 200_000},light\n", "file-damaged", "line 1: field larger than field limit"),
+    (f"{'a' * 200_000},light\n", "folder-layout", "line 1 cannot be read .field larger than field limit"),
+    ("lamp\n", "folder-layout", "line 1 has no label; a sentence with commas stands in quotes"),
 ])  # fmt: skip
 def test_what_is_no_table_is_refused_with_its_line(tmp_path, content, code, said):
     with pytest.raises(InputError, match=said) as refused:
