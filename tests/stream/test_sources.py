@@ -312,3 +312,12 @@ def test_names_on_a_pipe_end_as_they_are_told_to_and_the_last_one_need_not(end, 
     os.close(writing)
     assert [frame.name for frame in frames if frame is not None] == ["a b.png", "c", "d.png"]
     os.close(reading)
+
+
+def test_a_line_that_is_longer_than_what_is_kept_is_one_text_that_is_cut_between_words(tmp_path):
+    lines = ["é " * 100_000, "x" * 70_000, "\0" * 300_000, "me"]
+    (tmp_path / "lines").write_text("\n".join(lines))
+    with open(tmp_path / "lines") as file:
+        frames = [frame for frame in named_on(file.fileno(), items=True) if frame is not None]
+    assert len(frames) == 4 and frames[3].name == "me"
+    assert 2**15 < len(frames[0].content.decode().split()) * 3 <= 2**16 and frames[1].name == "x" * 2**16

@@ -228,9 +228,12 @@ def named_on(descriptor: int, end: bytes = b"\n", items: bool = False) -> Iterat
             continue
         data = os.read(descriptor, BLOCK)
         *names, rest = (rest + data).split(end)
-        if not data or len(rest) > MAX_PATH:
+        rest = rest[: MAX_PATH + 1]  # one more shows that it is longer
+        if not data:
             names, rest = [*names, rest], b""
         for line in names:
+            if len(line) > MAX_PATH:  # nothing reads on behind; a character is not to be cut
+                line = line[:MAX_PATH].rpartition(b" ")[0] or line[:MAX_PATH]
             line = line.removesuffix(b"\r").replace(b"\0", b" ")  # which no path may have
             if name := os.fsdecode(line):
                 yield Frame(name, line if items else name)
