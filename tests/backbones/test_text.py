@@ -163,6 +163,7 @@ def test_a_text_is_read_to_the_end_of_what_the_network_takes(published):
 
 def test_exported_sentences_are_all_different_and_there_are_no_more_of_them(tmp_path, capsys):
     assert tt("data", "export", "notes", tmp_path / "all") == 0
+    assert capsys.readouterr().out.endswith(": 100 texts of 5 classes\n")
     texts = [path.read_text() for path in (tmp_path / "all").glob("*/*.txt")]
     assert len(texts) == len(set(texts)) == 100 and all(len(split(each)) > 1 for each in texts)
     assert tt("data", "export", "notes", tmp_path / "more", "--per-class", "21") == 2
@@ -190,6 +191,8 @@ def test_a_table_of_sentences_is_learnt_and_judged_as_a_folder_of_them_is(table,
         assert tt("eval", out, table, "--json") == 0
         heads.append(json.loads(capsys.readouterr().out)["accuracy"])
     assert heads[0] == heads[1] >= 0.5
+    assert tt("predict", out, table) == 3
+    assert "notes.csv' is a table of texts, and one text is needed; give" in capsys.readouterr().err
     (table.parent / "more.csv").write_text("it is raining,weather\nraining !,weather\n")
     larger = table.parent / "larger.safetensors"
     assert tt("adapt", "--from", out, "--add", table.parent / "more.csv", "--out", larger) == 0

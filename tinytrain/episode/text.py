@@ -9,6 +9,7 @@ import numpy as np
 
 from tinytrain.base.cache_folder import cache_folder
 from tinytrain.base.errors import InputError
+from tinytrain.base.file_kinds import TABLES
 from tinytrain.base.files import read_bytes
 from tinytrain.episode.kind import Kind
 from tinytrain.network.input_spec import InputSpec
@@ -16,6 +17,10 @@ from tinytrain.network.input_spec import InputSpec
 START, END, UNKNOWN = "[CLS]", "[SEP]", "[UNK]"
 LONGEST = 100  # letters of a word that may be known
 MOST_BYTES = 2**22  # of a vocabulary
+TABLE = (
+    "is a table of texts, and one text is needed; give a .txt file, 'tinytrain watch DELTA -' a text a line,"
+    " or 'tinytrain eval DELTA TABLE' texts with labels"
+)
 UNSEEN = ("Cc", "Cf", "Co", "Cs")  # categories of signs
 # Scripts without spaces: each sign of these ranges is a word.
 IDEOGRAPHS = ((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F))
@@ -29,6 +34,17 @@ class Text(Kind):
     """
 
     name, suffixes, aside, verb = "text", (".txt",), True, "write"
+
+    def read(
+        self, source: str | os.PathLike | bytes, asked: InputSpec, name: str | None = None
+    ) -> np.ndarray:
+        self.check(source)
+        return super().read(source, asked, name)
+
+    def check(self, source: str | os.PathLike | bytes) -> None:
+        super().check(source)
+        if not isinstance(source, bytes) and os.path.splitext(os.fspath(source))[1].lower() in TABLES:
+            raise InputError("file-kind", f"{os.fspath(source)!r} {TABLE}")
 
     def decode(self, content: bytes, spec: InputSpec) -> np.ndarray:
         count, *others = spec.shape

@@ -222,13 +222,15 @@ def _export(arguments) -> None:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.datasets.generated.recordings import RECORDINGS, export_recordings
     from tinytrain.datasets.preview import export
+    from tinytrain.episode.kinds import kind_of_file
 
     if arguments.data in RECORDINGS:
         names = range(len(RECORDINGS[arguments.data][1]))[: arguments.classes]
         drawn = arguments.per_class, arguments.seed, names
         count = export_recordings(arguments.data, arguments.folder, *drawn)
         result = {"folder": arguments.folder, "recordings": count, "classes": len(names)}
-        text = f"{arguments.folder}: {count} recordings of {len(names)} classes"
+        kind = kind_of_file(f"a{RECORDINGS[arguments.data][0]}")
+        text = f"{arguments.folder}: {count} {kind.plural} of {len(names)} classes"
         return print_result(result, text, arguments.json)
     dataset, classes = _opened(arguments)
     drawn = (arguments.per_class, arguments.size, classes, arguments.seed)
