@@ -76,14 +76,18 @@ def test_the_command_signs_and_checks(made, tmp_path, capsys):
     assert tt("sign", path, "--check", tmp_path / "a.key.pub") == 0
     assert capsys.readouterr().out == f"{path} is signed with key {called}\n"
     assert tt("sign", path, "--check", made / "both.pub") == 3
-    assert "is of none of the 2 keys" in capsys.readouterr().err
+    assert "is of no key in" in capsys.readouterr().err
     two, key = (path, "--key", "a", "--check", "b"), tmp_path / "a.key"
     for words in ((), (path,), two, (path, "--new-key", tmp_path / "b.key"), ("--key", key)):
         assert tt("sign", *words) == 2
     for key in (made / "owner.key.pub", made / "owner.delta", tmp_path / "none"):
         assert tt("sign", path, "--key", key) == 3
     assert tt("sign", path, "--check", made / "owner.key") == 3
-    assert capsys.readouterr().err.count("\n") == 5 + 4
+    err = capsys.readouterr().err
+    assert (
+        err.count("\n") == 5 + 4
+        and "holds no public key (Ed25519, PEM); 'tinytrain sign --new-key NAME'" in err
+    )
 
 
 @each("keys", [SM2, SM2.replace(b"MFkw", b"MFkx"), b"none"])
@@ -103,7 +107,7 @@ def test_adapt_refuses_a_store_of_signed_deltas_before_it_looks_at_an_image(made
 @each("changed", ["delta", "signature", "none", "short"])
 def test_a_store_takes_what_a_key_of_its_has_signed_and_nothing_else(made, tmp_path, changed):
     state, owner = tmp_path / "state", made / "owner.key.pub"
-    with pytest.raises(InputError, match=r"file-damaged: .* is of none of the 1 keys"):
+    with pytest.raises(InputError, match=r"file-damaged: .* is of no key in"):
         Store(state).commit_file(made / "stranger.delta", owner)
     assert not state.exists()
     assert Store(state).commit_file(made / "owner.delta", made / "both.pub") == 1
@@ -140,7 +144,7 @@ def test_keys_that_are_damaged_stop_everything_that_comes_from_elsewhere(made, t
     Store(tmp_path).commit_file(made / "owner.delta", made / "owner.key.pub")
     (tmp_path / "tinytrain.keys").write_bytes(b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n")
     assert tt("apply", made / "owner.delta", "--store", tmp_path) == 3
-    assert "holds no public key to sign with" in capsys.readouterr().err
+    assert "holds no public key" in capsys.readouterr().err
     assert Store(tmp_path).start().delta is not None
 
 

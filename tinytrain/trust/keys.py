@@ -101,7 +101,7 @@ def check_signed(path: str | os.PathLike, data: bytes, keys: str | os.PathLike) 
         raise InputError("file-missing", text)
     if name := signer(read_bytes(place, MOST), data, known):
         return name
-    text = f"{place} is of none of the {len(known)} keys in {keys}, or {path} was changed since"
+    text = f"{place} is of no key in {keys}, or {path} was changed since"
     raise InputError("file-damaged", f"{text}; get both from somebody whose key is there")
 
 
@@ -132,6 +132,6 @@ def _loaded(path: str | os.PathLike, pem: bytes, which: str):
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
         key = getattr(serialization, f"load_pem_{which}_key")(pem, *more)
     if not isinstance(key, kinds[which]):
-        text = f"{path} holds no {which} key to sign with (Ed25519, PEM)"
-        raise InputError("file-kind", f"{text}; make one with: tinytrain sign --new-key owner.key")
+        remedy = "'tinytrain sign --new-key NAME' makes NAME, which signs, and NAME.pub, which checks"
+        raise InputError("file-kind", f"{path} holds no {which} key (Ed25519, PEM); {remedy}")
     return key

@@ -123,7 +123,9 @@ class Round:
         facts["given"] = self.digest
         write_bytes(key, _encoded(KEY, private.private_bytes_raw(), **facts), 0o600)
         total = _numbers(delta, self.classes) + self._masks(name, private, self.members)
-        return self._write(name, PART, total.tobytes())
+        self._write(name, PART, total.tobytes())
+        self.given = sorted({*self.given, name})
+        return name
 
     def without(self, dropped: Sequence[str], key: str | os.PathLike) -> str:
         """Let go of members that have joined and given nothing: publish what masks were shared with them.
@@ -148,7 +150,11 @@ class Round:
         if left or not self.given:
             words = " ".join(map(quoted, (str(self.folder), *dropped)))  # names are those of others
             text = f"{len(dropped)} of {len(self.members)} members have given no part: {', '.join(dropped)};"
-            text += f" wait, or let each of {', '.join(left)} run: tinytrain mask without {words} --key KEY"
+            text += " wait, or "
+            if len(self.given) < LEAST:  # too few would remain
+                text += f"begin another round: at least {LEAST} must give one"
+            else:
+                text += f"let each of {', '.join(left)} run: tinytrain mask without {words} --key KEY"
             raise InputError("too-few-images", text)
         self._check_enough(len(self.given))
         total = sum(self._values(name, PART) for name in self.given)

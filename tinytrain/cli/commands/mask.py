@@ -59,7 +59,7 @@ def run(arguments) -> None:
     name = getattr(here, arguments.action)(given, arguments.key)
     file = name + {"join": MEMBER, "give": PART, "without": WITHOUT}[arguments.action]
     result = {"round": arguments.folder, "member": name, "file": file, "members": len(here.members)}
-    text = f"{name}: {file} is in {arguments.folder}, of {result['members']} members so far"
+    text = f"{name}: {file} is in {arguments.folder}; members: {result['members']}, parts: {len(here.given)}"
     print_result(result, text, arguments.json)
 
 
