@@ -1,7 +1,8 @@
 """A grid of Flower over HTTP, whose clients need nothing of Flower, and a folder that keeps what came.
 
-There is a place for each client that is expected. Who asks for the first time gets the next free one, and has
-it by its name until the end, so that a client that stops and starts again goes on. A client asks
+There is a place for each client that is expected. Whose first answer is taken gets the next free one, and has
+it by its name until the end: a client that stops and starts again goes on. One that asks and cannot answer, as
+its network or its key is another one, holds no place. A client asks
 `GET /task?name=NAME&round=LAST` until there is a later one, and answers `POST /answer?name=NAME&round=ROUND`,
 with `&signature=HEX` if it has a key. What comes is checked, and written to ``round-K/NAME.safetensors``
 before it counts; a server that starts again finds it there. After the last round `GET /result?name=NAME` has
@@ -102,7 +103,7 @@ class HttpGrid(Grid):
     def next_task(self, name: str, after: int) -> bytes | None:
         """The bytes of a task behind round `after`; None if there is none yet, or no longer one."""
         with self.changed:
-            self._place(name)
+            self._check_name(name)
             if self.task is None or self.task.number <= after or name in self.replies:
                 return None
             self.bytes_out += len(self.asked)
@@ -111,7 +112,6 @@ class HttpGrid(Grid):
     def answer(self, name: str, number: int, data: bytes, signature: bytes = b"") -> None:
         """Take an answer to round `number`. Raises InputError for one that is late, twice or wrong."""
         with self.changed:
-            self._place(name)
             if self.task is None or self.task.number != number:
                 raise InputError("run-mismatch", f"round {number} is over; wait for the next one")
             if name in self.replies:
@@ -123,22 +123,20 @@ class HttpGrid(Grid):
     def take_result(self, name: str) -> bytes | None:
         """The merged delta, once there is one."""
         with self.changed:
-            self._place(name)
+            self._check_name(name)
             if self.result is not None:
                 self.taken.add(name)
                 self.changed.notify_all()
             return self.result
 
-    def _place(self, name: str) -> int:
+    def _check_name(self, name: str) -> None:
         if not NAME.fullmatch(name):
             raise InputError("bad-value", f"{name!r:.80} is no name; give up to 64 letters, digits, - and _")
-        if name not in self.names:
-            if len(self.names) == self.places:
-                raise InputError("run-mismatch", f"{self.places} places are taken; give more --clients")
-            self.names.append(name)
-        return self.names.index(name) + 1
+        if name not in self.names and len(self.names) == self.places:
+            raise InputError("run-mismatch", f"of {self.places} places none is free; give more --clients")
 
     def _count(self, name: str, data: bytes, signature: bytes, new: bool = False) -> None:
+        self._check_name(name)
         if self.keys is not None:
             self._check_signed(name, data, signature)
         content = self.content_of(data, self.task, name)
@@ -147,7 +145,10 @@ class HttpGrid(Grid):
             if self.keys is not None:  # before the answer, which does not count without it
                 write_bytes(f"{path}{SIGNATURE}", signature)
             write_bytes(path, data)
-        self.replies[name] = Message(content, reply_to=self._messages[self._place(name)])
+        if name not in self.names:
+            self.names.append(name)
+        place = self.names.index(name) + 1
+        self.replies[name] = Message(content, reply_to=self._messages[place])
         self.bytes_in += len(data)
 
     def _check_signed(self, name: str, data: bytes, signature: bytes) -> None:
