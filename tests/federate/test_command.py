@@ -55,6 +55,9 @@ def test_a_client_without_a_server_gives_up_in_one_line(folder, capsys):
         assert code == 2 and "is not like http://pi.local:8765" in err
         code, err = refused(capsys, "client", "http://127.0.0.1:9", *words, "--token-file", "toy.safetensors")
         assert code == 3 and "toy.safetensors" in err
+        for name in ("", "../x", "a b"):
+            code, err = refused(capsys, "client", "http://127.0.0.1:9", *words, "--name", name)
+            assert code == 3 and f"bad-value: {name!r} is no name of a client; give up to 64" in err
     assert not (folder / "x.safetensors").exists()
 
 

@@ -1,16 +1,14 @@
 """A grid of Flower over HTTP, whose clients need nothing of Flower, and a folder that keeps what came.
 
 There is a place for each client that is expected. Whose first answer is taken gets the next free one, and has
-it by its name until the end: a client that stops and starts again goes on. One that asks and cannot answer, as
-its network or its key is another one, holds no place. A client asks
-`GET /task?name=NAME&round=LAST` until there is a later one, and answers `POST /answer?name=NAME&round=ROUND`,
-with `&signature=HEX` if it has a key. What comes is checked, and written to ``round-K/NAME.safetensors``
-before it counts; a server that starts again finds it there. After the last round `GET /result?name=NAME` has
-the merged delta.
+it by its name until the end: a client that stops and starts again goes on. One that asks and cannot answer,
+for example with another network, holds no place. A client asks `GET /task?name=NAME&round=LAST` until there
+is a later one, and answers `POST /answer?name=NAME&round=ROUND`, with `&signature=HEX` if it has a key. What
+comes is checked, and written to ``round-K/NAME.safetensors`` before it counts; a server that starts again
+finds it there. After the last round `GET /result?name=NAME` has the merged delta.
 """
 
 import hmac
-import re
 import sys
 import threading
 import urllib.parse
@@ -29,10 +27,9 @@ from tinytrain.base.files import read_bytes, write_bytes
 from tinytrain.base.safetensors import MAX_FILE
 from tinytrain.base.sockets import bound
 from tinytrain.federate.rounds import asked_for
-from tinytrain.federate.task import encode_task, to_sign
+from tinytrain.federate.task import check_name, encode_task, to_sign
 from tinytrain.trust.keys import MOST, SIGNATURE, signer
 
-NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 SILENCE = 30  # seconds without a byte from a client that asks
 
 
@@ -103,7 +100,7 @@ class HttpGrid(Grid):
     def next_task(self, name: str, after: int) -> bytes | None:
         """The bytes of a task behind round `after`; None if there is none yet, or no longer one."""
         with self.changed:
-            self._check_name(name)
+            self._check_place(name)
             if self.task is None or self.task.number <= after or name in self.replies:
                 return None
             self.bytes_out += len(self.asked)
@@ -123,20 +120,19 @@ class HttpGrid(Grid):
     def take_result(self, name: str) -> bytes | None:
         """The merged delta, once there is one."""
         with self.changed:
-            self._check_name(name)
+            self._check_place(name)
             if self.result is not None:
                 self.taken.add(name)
                 self.changed.notify_all()
             return self.result
 
-    def _check_name(self, name: str) -> None:
-        if not NAME.fullmatch(name):
-            raise InputError("bad-value", f"{name!r:.80} is no name; give up to 64 letters, digits, - and _")
+    def _check_place(self, name: str) -> None:
+        check_name(name)
         if name not in self.names and len(self.names) == self.places:
             raise InputError("run-mismatch", f"of {self.places} places none is free; give more --clients")
 
     def _count(self, name: str, data: bytes, signature: bytes, new: bool = False) -> None:
-        self._check_name(name)
+        self._check_place(name)
         if self.keys is not None:
             self._check_signed(name, data, signature)
         content = self.content_of(data, self.task, name)

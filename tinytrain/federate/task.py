@@ -7,6 +7,7 @@ to the layers that were agreed on, and as they are the same everywhere then, the
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,8 +25,16 @@ from tinytrain.plan.recipe import Recipe, check_recipe
 from tinytrain.program.trained_arrays import slots
 
 MOST_IMAGES = 10**9
+NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 
 Arrays = dict[str, np.ndarray]  # "<layer>.weight" and "<layer>.bias": values as in `Slice`
+
+
+def check_name(name: str) -> None:
+    """Raise InputError unless a client may be called so; files that hold its answers are called so, too."""
+    if not NAME.fullmatch(name):
+        text = f"{name!r:.80} is no name of a client; give up to 64 letters, digits, - and _ to --name"
+        raise InputError("bad-value", text)
 
 
 @dataclass(frozen=True)

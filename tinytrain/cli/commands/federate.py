@@ -151,18 +151,20 @@ def _client(arguments) -> None:
     from tinytrain.base.safetensors import decode
     from tinytrain.delta.file import decode_delta
     from tinytrain.federate.client import Server, take_part
+    from tinytrain.federate.task import check_name
     from tinytrain.federate.work import Client
     from tinytrain.runtime.device import Device
     from tinytrain.trust.keys import private_key
 
     check_outputs(arguments.out)
+    name = socket.gethostname() if arguments.name is None else arguments.name
+    check_name(name)
     key = None if arguments.key is None else private_key(arguments.key)
     device = Device(threads=arguments.threads)
     task = arguments.backbone, arguments.folder, arguments.budget, "none", arguments.seed, device
     episode, planner = open_task(*task)
     remember_backbone(arguments.backbone, planner.network)
     client = Client(planner.network, episode, planner.budget, device, arguments.seed)
-    name = arguments.name or socket.gethostname()
     token = _token(arguments, make=False)
     server = Server(arguments.server.rstrip("/"), name, token, patience=arguments.patience, key=key)
     data = take_part(client, server, say)
