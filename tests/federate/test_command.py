@@ -11,6 +11,8 @@ from commandline import tt
 from toyfiles import write_images, write_network
 
 from tinytrain import federate
+from tinytrain.base.errors import InputError
+from tinytrain.base.sockets import bound
 from tinytrain.federate.client import Server
 from tinytrain.trust.keys import make_key
 
@@ -83,6 +85,14 @@ def test_a_server_that_cannot_be_is_one_line(folder, capsys, more, text):
     words = (folder / "state", "--backbone", folder / "toy.safetensors", "-o", folder / "x.safetensors")
     code, err = refused(capsys, "server", *words, *more)
     assert code == 2 and text in err and not (folder / "state").exists()
+
+
+@each(
+    "host, port, remedy", [("127.0.0.1", 2**16, "--port"), ("192.0.2.1", 0, "--host"), ("::g", 0, "--host")]
+)
+def test_an_address_that_cannot_be_used_names_the_option_that_is_wrong(host, port, remedy):
+    with pytest.raises(InputError, match=rf"^system: port {port} of {host} .*; give another {remedy}$"):
+        bound(host, port)
 
 
 @each("keys", ["", "images", "toy.safetensors"])
