@@ -12,6 +12,7 @@ from tinytrain.datasets.folder import late
 from tinytrain.episode import Input
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.episode.holding import hold
+from tinytrain.episode.kinds import kind_of
 
 
 def decoded(
@@ -58,7 +59,6 @@ def _without(dataset: Dataset, broken: dict[str, str]) -> Dataset:
     for c, indices in enumerate(dataset.by_class):
         if len(indices) and not good[indices].any():
             reason = broken[dataset.names[indices[0]]]
-            raise InputError(
-                "too-few-images", f"class {dataset.class_names[c]!r} has 0 usable images: {reason}"
-            )
+            name, plural = dataset.class_names[c], kind_of(dataset.kind).plural
+            raise InputError("too-few-images", f"class {name!r} has 0 usable {plural}: {reason}")
     return dataset.take(np.flatnonzero(good))

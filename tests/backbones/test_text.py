@@ -134,6 +134,8 @@ def test_sentences_are_learnt_with_an_encoder_that_was_got_by_name(published, ca
     assert "has 0 words; write some, or remove it" in capsys.readouterr().err
     next((published / "cache" / "backbones").glob("vocabulary-*")).write_bytes(b"other")
     vocabulary_of.cache_clear()
+    assert tt("adapt", notes) == 3
+    assert capsys.readouterr().err.splitlines()[-1].startswith("tinytrain: backbone-not-here: ")
     assert tt("predict", out, published / "new.txt") == 3
     err = capsys.readouterr().err
     assert "without the vocabulary" in err and "; run: tinytrain backbones get minilm\n" in err

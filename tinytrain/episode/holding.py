@@ -25,7 +25,8 @@ def hold(images, given: Input, progress: OnProgress = silent) -> tuple[object, d
     """`images` without the broken ones, and what is wrong with those, by name. All are decoded once for it.
 
     They are asked for as `given` describes them. They are kept decoded, unless that takes more than
-    HELD_BYTES: then they are decoded again when asked for. Raises InputError for another kind.
+    HELD_BYTES: then they are decoded again when asked for. Raises InputError for another kind, and
+    ``backbone-not-here`` if what all are read with is missing.
     """
     images.check_kind(given)
     keep = fits(len(images), given)
@@ -34,6 +35,8 @@ def hold(images, given: Input, progress: OnProgress = silent) -> tuple[object, d
         try:
             image = images.image(i, given)
         except InputError as error:
+            if error.code == "backbone-not-here":  # it is not the image that is broken
+                raise
             broken[images.names[i]] = str(error)
         else:
             good.append(i)
