@@ -60,6 +60,15 @@ def test_a_check_says_what_the_background_brings_and_asks_for_no_more_of_it_firs
     assert found.to_json()["background"]["images"] == 6
 
 
+def test_a_background_too_small_to_be_judged_is_said_to_be():
+    episode = toy_episode(3, LEAST - 1, 0)
+    object.__setattr__(episode, "class_names", ("ant", "background", "cat"))
+    said = " ".join(render(check(toy(), episode, others=False), verbose=True).split())
+    assert "background unknown: too few images of a class, or of it, which has 3 images; beside" in said
+    object.__setattr__(episode, "class_names", ("ant", "bee", "cat"))
+    assert "background" not in render(check(toy(), episode, others=False), verbose=True)
+
+
 def test_more_images_are_told_from_other_classes_or_if_there_are_none_from_the_background(monkeypatch):
     for names, told_apart in ((("ant", "background"), 2), (("ant", "background", "cat"), 2)):
         episode, seen = toy_episode(len(names), 6, 0), []

@@ -329,7 +329,12 @@ def test_leaving_one_out_and_wrong_labels_are_said_in_words():
     facts = report(
         accuracy=NOT_JUDGED, estimate=estimate(method="cross-validation", network="unadapted", n=9, folds=9)
     )
-    assert "each of 9 images left out once before training" in " ".join(" ".join(conclude(facts)).split())
+    said = " ".join(" ".join(conclude(facts)).split())
+    assert "each of 9 images left out once before training" in said and "background" not in said
+    facts["episode"] |= {"classes": ["apple", "background"]}
+    assert " training; that is if none is taken for background:" in " ".join(
+        " ".join(conclude(facts)).split()
+    )
     text = " ".join("\n".join(conclude(report(estimate=estimate(accuracy=0.88)))).split())
     assert "82% right if none is left open, about 88% expected on new images" in text
 

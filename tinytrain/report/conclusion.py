@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tinytrain.base.answer import OLD_KEYS
+from tinytrain.base.class_names import BACKGROUND
 from tinytrain.base.units import format_bytes
 from tinytrain.guard.suspects import wrong_among
 from tinytrain.report.layout import WIDTH, Command, Item, count_of, fitted, short, worded
@@ -113,13 +114,13 @@ def estimate_text(facts: dict) -> str:
     # Judged before training: the study of estimates compares it with what comes after, too.
     when = " before training" if estimate["network"] == "unadapted" else ""
     expected = f"about {figure(facts)} expected on new images{interval}"
+    if BACKGROUND in facts["episode"].get("classes", ()):  # the limit that it sets is not looked at
+        when += "; that is if none is taken for background: 'tinytrain check' says how many are"
     return f"{expected}, {way}{when}{_better_known(facts)}"
 
 
 def figure(facts: dict) -> str:
-    """What a conclusion begins with: the fraction of held-out images that are named rightly, or else of new
-    ones that are expected to be right. Text and page say the same.
-    """
+    """The share that text and page begin with: of held-out images named rightly, or expected of new ones."""
     if facts["estimate"]["method"] == "held-out":
         return f"{facts['accuracy']['named']['right']:.0%}"
     return f"{facts['estimate']['accuracy']:.0%}"

@@ -1,6 +1,7 @@
 """What `tinytrain.pipeline.check` found, in words: whether images are enough, and what to photograph next."""
 
 from tinytrain.backbones.catalogue import JOINS, tier_of
+from tinytrain.base.class_names import BACKGROUND
 from tinytrain.report.conclusion import duplicate_text, how_often_wrong, suspect_text
 from tinytrain.report.layout import Item, count_of, fitted, short
 
@@ -24,11 +25,11 @@ def render(found, width: int = WIDTH, verbose: bool = False) -> str:
         else Item("suspects", ALONE),
         _duplicates(found.duplicates, found.left_out.repeated),
         Item("enough", _gain(found.gain)),
-        *([Item("background", _background(found.background))] if found.background else []),
+        *([Item("background", _background(found))] if BACKGROUND in found.classes else []),
         Item("next", _next_class(found)),
         *([Item("networks", _networks(found.networks, found.auto))] if found.networks else []),
     ]
-    more = 2 * bool(found.networks) + 2 * bool(found.background)
+    more = 2 * bool(found.networks) + 2 * (BACKGROUND in found.classes)
     return "\n".join(fitted(items, width, None if verbose else LINES + more))
 
 
@@ -80,8 +81,13 @@ def _gain(gain) -> str:
     return f"{_enough(gain)}: {more} (95 % interval {low} to {high})"
 
 
-def _background(beside) -> str:
+def _background(found) -> str:
     """How often its like is taken for a class now, and whether more of it would help."""
+    if (beside := found.background) is None:
+        few = count_of(found.counts[BACKGROUND], "image")
+        return (
+            f"unknown: too few images of a class, or of it, which has {few}; beside few of it, few are named"
+        )
     often = f"{beside.taken:.0%} of images like these {beside.images} are taken for a class now"
     kept = (
         f"{beside.kept:.0%} of the classes' images are named, {beside.half:.0%} with half of the background"
