@@ -149,7 +149,8 @@ def test_a_refused_adaptation_is_said_first_and_what_it_would_have_been(facts):
     "estimate, said",
     [
         ({"accuracy": 0.8, "low": 0.7, "high": 0.9, "method": "cross-validation", "network": "unadapted",
-          "n": 24, "folds": 4, "why": None}, "about 80% expected on new images (95 % interval 70% to 90%), "
+          "n": 24, "folds": 4, "why": None},
+         "about 80% expected on new images if none is left open (95 % interval 70% to 90%), "
          "cross-validated on 24 images in 4 folds before training"),
         ({"accuracy": None, "low": None, "high": None, "method": "unknown", "network": "adapted", "n": 0,
           "folds": None, "why": "take 3 more"}, "take 3 more"),

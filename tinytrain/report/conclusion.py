@@ -113,9 +113,9 @@ def estimate_text(facts: dict) -> str:
         way = f"each of {images} left out once"
     # Judged before training: the study of estimates compares it with what comes after, too.
     when = " before training" if estimate["network"] == "unadapted" else ""
-    expected = f"about {figure(facts)} expected on new images{interval}"
-    if BACKGROUND in facts["episode"].get("classes", ()):  # the limit that it sets is not looked at
-        when += "; that is if none is taken for background: 'tinytrain check' says how many are"
+    expected = f"about {figure(facts)} expected on new images if none is left open{interval}"
+    if BACKGROUND in facts["episode"].get("classes", ()):
+        when += "; beside the background, 'tinytrain check' says how many are"
     return f"{expected}, {way}{when}{_better_known(facts)}"
 
 
