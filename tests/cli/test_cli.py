@@ -217,6 +217,14 @@ MISTAKES = {
     "an unknown command": (["frobnicate"], "no command 'frobnicate'; see tinytrain --help"),
     "a misspelt option": (["adapt", "--bugdet", "1MB"], "did you mean --budget?"),
     "a misspelt option with =": (["adapt", "--seeed=1"], "did you mean --seed?"),
+    "a name like an option": (
+        ["predict", "d", "-x.png"],
+        "-x.png; if it is a name, write -- before the names",
+    ),
+    "an option behind --": (
+        ["rename", "d", "--", "-x", "y", "--out", "z"],
+        "--out behind --, where names are",
+    ),
     "an abbreviated option": (["adapt", "--bud", "1MB"], "unknown argument --bud"),
     "an option without value": (["adapt", "--budget"], "expected one argument"),
     "a size that is none": (["adapt", "--budget", "big"], "'big' is not a size"),

@@ -58,7 +58,12 @@ class Parser(argparse.ArgumentParser):
         parsed, unknown = self.parse_known_args(arguments)
         if unknown:
             options = [o for o in self._option_string_actions if o.startswith("--")]
-            self.error(f"unknown argument {unknown[0]}{suggestion(unknown[0].split('=')[0], options)}")
+            word, hint = unknown[0], suggestion(unknown[0].split("=")[0], options)
+            if word in self._option_string_actions:
+                hint = " behind --, where names are; options stand before that"
+            elif word[:1] == "-" != word[1:2] and not hint:
+                hint = "; if it is a name, write -- before the names"
+            self.error(f"unknown argument {word}{hint}")
         return parsed
 
     def parse_known_args(self, args, namespace=None):
