@@ -94,5 +94,11 @@ def test_a_column_of_a_file_is_foretold(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["target"] == "pressure"
     assert tt("forecast", path, "--target", "heat") == 2
     assert "no column 'heat'; known columns: flow, pressure" in capsys.readouterr().err
+    path.write_text("a,a\n" + "".join(f"{k},{x:.6f}\n" for k, x in enumerate(SERIES[:300, 0])))
+    assert tt("forecast", path, "--target", "a") == 2
+    assert "2 columns are called 'a'; give the number of one: 1, 2" in capsys.readouterr().err
+    assert tt("forecast", path, "--target", "2") == 0 and "nearer" not in capsys.readouterr().out
+    assert tt("forecast", path, "--target", "1") == 0
+    assert "if the last value is said again, which is nearer: do so instead\n" in capsys.readouterr().out
     path.write_text("a\n1\n2\n")
     assert tt("forecast", path) == 3 and "pump.csv' has 2 rows" in capsys.readouterr().err

@@ -70,7 +70,11 @@ def run(arguments) -> None:
 
 def _column(target: str | None, names: tuple[str, ...]) -> int:
     """The place of the column that is called so, or has that number. Raises UsageError."""
-    if target is None or target in names:
+    if (same := names.count(target)) > 1:
+        which = ", ".join(str(k) for k, name in enumerate(names, 1) if name == target)
+        text = f"{same} columns are called {target!r}; give the number of one: {which}"
+        raise UsageError("unknown-name", text)
+    if target is None or same:
         return 0 if target is None else names.index(target)
     if target.isdecimal() and 1 <= int(target) <= len(names):
         return int(target) - 1
@@ -83,10 +87,11 @@ def _text(result: dict, out: str | None, emitted: str | None) -> str:
     more = f" and {more} more" if more > 0 else ""
     share = f"{result['error'] / (result['deviation'] or 1):.1%} of the deviation of {result['target']}"
     judged = f"on the last quarter of {result['rows']:,} rows, {result['ahead']} ahead"
+    better = ", which is nearer: do so instead" if result["naive"] < result["error"] else ""
     lines = [
         f"next        {', '.join(f'{value:g}' for value in values)}{more}",
         f"error       {result['error']:.3g} {judged}: {share}",
-        f"naive       {result['naive']:.3g} if the last value is said again",
+        f"naive       {result['naive']:.3g} if the last value is said again{better}",
     ]
     lines += [f"written     {out}"] if out else []
     lines += [f"C library   {emitted}: {result['ram']:,} bytes of RAM"] if emitted else []
