@@ -225,6 +225,8 @@ MISTAKES = {
         ["rename", "d", "--", "-x", "y", "--out", "z"],
         "--out behind --, where names are",
     ),
+    "a result without a file": (["merge", "a", "b", "-o", "-"], "'-' names no file"),
+    "a result without a name": (["adapt", "--out", ""], "'' names no file"),
     "an abbreviated option": (["adapt", "--bud", "1MB"], "unknown argument --bud"),
     "an option without value": (["adapt", "--budget"], "expected one argument"),
     "a size that is none": (["adapt", "--budget", "big"], "'big' is not a size"),

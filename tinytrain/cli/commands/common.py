@@ -242,6 +242,8 @@ def check_outputs(*paths: str | None, needed: Sequence[str | None] = ()) -> None
 
     given = [path for path in paths if path is not None]
     for path in given:
+        if path in ("", "-"):
+            raise UsageError("usage", f"{path!r} names no file, and results are not sent on; name one")
         check_writable(path)
     if len({os.path.realpath(path) for path in given}) < len(given):
         raise UsageError("usage", f"two results would be written to {given[-1]}; give each its own file")
