@@ -1,5 +1,7 @@
 """Workers, threads, micro-batches, caches and backends change the time of training, not its result."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from toydevices import ONE
@@ -74,6 +76,24 @@ def test_batches_that_may_have_other_turns_than_the_one_before_wait_until_it_is_
     made.close()
     waits = {range(0, 4): True, range(4, 8): False, range(8, 10): True, range(10, 14): True}
     assert dict(seen) == waits | {range(14, 18): False}
+
+
+@pytest.mark.parametrize("sets, wanted", [(0, "draw read draw read"), (1, "draw read"), (3, "")])
+def test_changes_are_drawn_before_images_are_read_and_those_of_cached_views_are_not(sets, wanted):
+    network, seen = toy("blocks"), []
+
+    def noted(view, i):
+        seen.append("draw")
+        return augmentation(view, i)
+
+    plan = recipe(u for u in everything(network) if u.layer >= 5)
+    made = trainer(network, plan, IMAGES, LABELS, sets, augmentation=noted)
+    made.source = replace(made.source, read=lambda i: seen.append("read") or IMAGES[i])
+    made.run("cache")
+    seen.clear()
+    made.embed([(0, 3), (1, 3)], np.empty((2, network.embedding_size), np.float32))
+    made.close()
+    assert seen == wanted.split()
 
 
 @NETWORKS

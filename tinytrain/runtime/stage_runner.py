@@ -65,6 +65,7 @@ class Work:
 
 
 Action = Callable[[Work | None], None]
+AT_ONCE = 64  # so many changes at the most are drawn before any image is looked at
 
 
 class Runner:
@@ -75,6 +76,8 @@ class Runner:
         self.lists: dict[Items, Sequence[Item]] = {}
         self.places: dict[Items, Sequence[int]] = {}  # of the items of a list in another one
         self.number = 0  # of the step
+        self.cached = 1  # views that need no change: the clean one, and others whose features are cached
+        self.drawn: dict[Item, Change | None] = {}
         self.n_images = len(source.labels) - (len(source.remembered) if source.remembered else 0)
         self.progress: Callable[[int, int], None] | None = None
         self.host = HostCalls(self)
@@ -170,6 +173,12 @@ class Runner:
 
         The next one is done in whichever of the units is free.
         """
+        # Drawn one after another, changes keep workers from each other for a third of the time.
+        few = sum(len(items) for _, items, _ in lists) <= AT_ONCE
+        asked = (
+            {item for _, items, _ in lists for item in items if not 0 <= item[0] < self.cached} if few else ()
+        )
+        self.drawn = {item: self.source.augmentation(*item) for item in asked}
         counts = [-(-len(items) // micro) for _, items, micro in lists]
         total, done, by_hand = sum(counts), itertools.count(1), {unit.hand: unit for unit in units}
 
@@ -271,7 +280,8 @@ class Runner:
 
     def _augment(self, node: Augment) -> Action:
         def augment(work: Work) -> None:
-            work.unit.augment(self.source.augmentation(*work.items[0]))
+            ((view, i),) = work.items
+            work.unit.augment(self.drawn.get((view, i)) or self.source.augmentation(view, i))
 
         return augment
 

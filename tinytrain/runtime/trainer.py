@@ -36,7 +36,7 @@ class Trainer(Runner):
         super().__init__(
             Binder(program, arena, working, kernels, columns_of(self.slots)), source, self.workers
         )
-        self.class_sizes = self.host.class_sizes
+        self.class_sizes, self.cached = self.host.class_sizes, max(1, self.resources.sets)
         self.lists[Items.IMAGES] = CleanImages(range(self.n_images))
         self.lists[Items.BATCHES] = CleanImages(self.order)
         self.lists[Items.QUERIES] = CleanImages(range(n, n + program.task.n_query))
