@@ -173,12 +173,9 @@ class Runner:
 
         The next one is done in whichever of the units is free.
         """
-        # Drawn one after another, changes keep workers from each other for a third of the time.
-        few = sum(len(items) for _, items, _ in lists) <= AT_ONCE
-        asked = (
-            {item for _, items, _ in lists for item in items if not 0 <= item[0] < self.cached} if few else ()
-        )
-        self.drawn = {item: self.source.augmentation(*item) for item in asked}
+        # Python's lock would keep workers from each other while each of them draws.
+        some = (item for _, items, _ in lists for item in items[:AT_ONCE] if not 0 <= item[0] < self.cached)
+        self.drawn = {item: self.source.augmentation(*item) for item in itertools.islice(some, AT_ONCE)}
         counts = [-(-len(items) // micro) for _, items, micro in lists]
         total, done, by_hand = sum(counts), itertools.count(1), {unit.hand: unit for unit in units}
 
@@ -199,6 +196,7 @@ class Runner:
         else:
             for k in range(total):
                 do(units[0].hand, k)
+        self.drawn.clear()
 
     # ---- nodes of one micro-batch ---------------------------------------------------------------
 
