@@ -10,7 +10,7 @@ from tinytrain.episode import Size, sides
 FILL = np.uint8(128)  # what a moved image uncovers: the middle of the range
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Augmentation:
     """One augmentation. `down` and `right` are pixels, `brightness` is in grey levels of 0..255.
 

@@ -174,8 +174,8 @@ class Runner:
         The next one is done in whichever of the units is free.
         """
         # Python's lock would keep workers from each other while each of them draws.
-        some = (item for _, items, _ in lists for item in items[:AT_ONCE] if not 0 <= item[0] < self.cached)
-        self.drawn = {item: self.source.augmentation(*item) for item in itertools.islice(some, AT_ONCE)}
+        first = itertools.islice((item for _, items, _ in lists for item in items), AT_ONCE)
+        self.drawn = {i: self.source.augmentation(*i) for i in first if not 0 <= i[0] < self.cached}
         counts = [-(-len(items) // micro) for _, items, micro in lists]
         total, done, by_hand = sum(counts), itertools.count(1), {unit.hand: unit for unit in units}
 
