@@ -7,9 +7,9 @@ import sys
 import threading
 import time
 import weakref
+from ctypes import c_int64
 from functools import partial
 
-import numpy as np
 import pytest
 from cases import each
 
@@ -102,18 +102,18 @@ def test_one_is_in_a_later_turn_while_the_next_is_in_an_earlier_one(turns):
 
 
 def test_turns_and_the_calls_in_them_are_one_native_sequence():
-    hand, before, left = Hand(), np.array([2]), []
+    hand, before, left = Hand(), c_int64(2), []
     ((sequence, _),) = join_native([(hand.begin_turn, ()), (hand.end_turn, ())] * 3)
     own = hand.follow(before)
     other = threading.Thread(target=lambda: left.append(sequence()))
     other.start()
-    while own[0] < 2:
+    while own.value < 2:
         time.sleep(1e-4)
     time.sleep(0.01)  # it looks again and again meanwhile
-    assert own[0] == 2 and not left
-    before[0] = 3
+    assert own.value == 2 and not left
+    before.value = 3
     other.join(100)
-    assert own[0] == 3 and left == [None]
+    assert own.value == 3 and left == [None]
 
 
 @each("threads", [0, 1, 3])

@@ -23,7 +23,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
 
 import numpy as np
 
@@ -111,8 +110,6 @@ def warm(bound: Trainer) -> None:
         Source(bound.source.read, lambda view, i: None, bound.labels), bound.workers,
     )  # fmt: skip
     trainer.run("cache")
-    for hand in filter(None, trainer.hands):  # nobody waits for another one here
-        hand.before, hand.after = None, SimpleQueue()
     for stage in filter(
         program.units.__contains__, ("embed", "backward")
     ):  # a head alone has no backward pass

@@ -4,6 +4,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from ctypes import addressof, c_int64
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -11,7 +12,7 @@ from threading import Thread
 
 import numpy as np
 
-from tinytrain.kernels.dispatch.native_calls import address_of, native_turns
+from tinytrain.kernels.dispatch.native_calls import native_turns
 
 NEEDED = 2  # the word of a hand's state that says how many turns of the one before must be over
 # Turns of somebody who has failed, those that stand for all of one's work, and those that its end counts as.
@@ -87,10 +88,10 @@ class Workers:
         `do` raised; if it did so for several k, that of the first of them, but an interrupt before all else.
         """
         following, failed = SimpleQueue(), []
-        following.put((0, np.array([ALL])))  # the next k, and how many turns of k - 1 are over
+        following.put((0, c_int64(ALL)))  # the next k, and how many turns of k - 1 are over
 
         def serve(hand: Hand) -> None:
-            k, over = 0, np.zeros(1, np.int64)
+            k, over = 0, c_int64()
             try:
                 while True:
                     k, before = following.get()
@@ -99,10 +100,10 @@ class Workers:
                     if k >= count:
                         return
                     do(hand, k)
-                    over[0] = ALL
+                    over.value = ALL
             except BaseException as error:
                 following.put((count, over))  # nobody may wait for what is not done
-                over[0] = GIVEN_UP
+                over.value = GIVEN_UP
                 failed.append((k, error))
 
         self.run([partial(serve, hand) for hand in hands])
@@ -136,15 +137,15 @@ class Hand:
     """
 
     def __init__(self):
-        self._state = np.zeros(4, np.int64)
-        self._before = self._over = np.zeros(1, np.int64)
+        self._state = (c_int64 * 4)()
+        self.follow(c_int64(ALL))  # nobody
         if native := native_turns(self._state):
             self.begin_turn, self.end_turn = native
 
-    def follow(self, before: np.ndarray) -> np.ndarray:
+    def follow(self, before: c_int64) -> c_int64:
         """Come after the one that counts its turns in `before`; returns where this one counts its own."""
-        self._before, self._over = before, np.zeros(1, np.int64)
-        self._state[:NEEDED] = address_of(before), address_of(self._over)
+        self._before, self._over = before, c_int64()
+        self._state[:NEEDED] = addressof(before), addressof(self._over)
         self.last = False
         return self._over
 
@@ -159,14 +160,14 @@ class Hand:
 
     def begin_turn(self) -> None:
         """Wait for the same turn of the one before. Raises RuntimeError if that has given up."""
-        while self._before[0] < self._state[NEEDED]:
-            if self._before[0] == GIVEN_UP:
+        while self._before.value < self._state[NEEDED]:
+            if self._before.value == GIVEN_UP:
                 raise RuntimeError("the one before has given up")
             time.sleep(1e-5)
 
     def end_turn(self) -> None:
         self._state[NEEDED] += 1
-        self._over[0] += 1
+        self._over.value += 1
 
 
 def _serve(given: SimpleQueue, done: SimpleQueue) -> None:

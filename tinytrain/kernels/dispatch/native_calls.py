@@ -31,12 +31,12 @@ class NativeSequence:
         arrays = {id(a): a for _, given in calls for a in given if isinstance(a, np.ndarray)}
         self._arrays = list(arrays.values())
         self._cells = np.frombuffer(b"".join(cells for *_, cells in steps) or bytes(8), np.uint64)
-        address, table = address_of(self._cells), []
+        address, table = _address(self._cells), []
         for stub, function, cells in steps:
             table += [stub, function, address]
             address += len(cells)
         self._table = np.array(table, np.uint64)
-        self._start = address_of(self._table)
+        self._start = _address(self._table)
 
     def __call__(self) -> None:
         if failed := self._run(self._start, self._count):
@@ -91,7 +91,7 @@ def _step(function: Callable, arguments: tuple) -> Step | None:
     return None
 
 
-def native_turns(state: np.ndarray) -> tuple[Code, Code] | None:
+def native_turns(state: ctypes.Array) -> tuple[Code, Code] | None:
     """`begin_turn` and `end_turn` of a worker whose words are `state`; None if Python must do it.
 
     `state` must outlive them. The first raises RuntimeError if the one before has given up.
@@ -100,7 +100,8 @@ def native_turns(state: np.ndarray) -> tuple[Code, Code] | None:
         return None
     state[3] = ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p).value
     _, begin, end, *_ = found
-    return Code("begin_turn", begin, address_of(state), ()), Code("end_turn", end, address_of(state), ())
+    address = ctypes.addressof(state)
+    return Code("begin_turn", begin, address, ()), Code("end_turn", end, address, ())
 
 
 @functools.cache
@@ -120,5 +121,5 @@ def _tools() -> list[int] | None:
         return None
 
 
-def address_of(array: np.ndarray) -> int:
+def _address(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]
