@@ -96,10 +96,8 @@ def augment_pixels(
         first_q = fused(HALF, end, fused(sine, v, cosine * h))
         step_r, step_q, done = -side * sine, side * cosine, 0
         if channels == 3:
-            place, colours = (
-                (first_r, first_q, step_r, step_q, bottom, end),
-                (brightness, mean, spread, contrast),
-            )
+            place = first_r, first_q, step_r, step_q, bottom, end
+            colours = brightness, mean, spread, contrast
             done = turned_pixels(row, values, width, place, colours, fill)
         for j in range(done, width):
             r = fused(step_r, np.float32(j), first_r)

@@ -25,8 +25,8 @@ from tinytrain.kernels.vectors import (
 
 FLOAT = ir.FloatType()
 THIRD = float(np.float32(1) / np.float32(3))
-# Bits of two words, of the bytes from the first and from the third of a pixel on, from which its channels and
-# those of the next one lie: the word, and where in it.
+# A pixel and the next one are read as two words, which begin at its first byte and at its third. Of each
+# channel of both: the word that it is in, and from which bit on.
 HERE, NEXT = ((0, 0), (0, 8), (0, 16)), ((0, 24), (1, 16), (1, 24))
 
 
@@ -65,7 +65,6 @@ class _Row:
 
     def every(self, value):
         """A number in every lane."""
-        value = ir.Constant(FLOAT, value) if isinstance(value, float) else value
         return spread(self.b, value, self.floats)
 
     def fused(self, a, b, c):
@@ -128,7 +127,7 @@ class _Row:
         """As `recolour`: words of 0 to 255."""
         b, (shift, mean, spread, contrast) = self.b, self.colours
         total = b.fadd(b.fadd(channels[0], channels[1]), channels[2])
-        grey = b.fmul(total, self.every(THIRD))
+        grey = b.fmul(total, constant(self.floats, THIRD))
         centre = self.fused(b.fsub(b.fadd(grey, shift), mean), contrast, mean)
         centre = b.fadd(centre, constant(self.floats, 0.5))
         found, least, most = [], constant(self.floats, 0.0), constant(self.floats, 255.0)

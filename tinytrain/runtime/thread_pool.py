@@ -12,10 +12,11 @@ from threading import Thread
 
 import numpy as np
 
+from tinytrain.kernels.dispatch.code import BEFORE, NEEDED, OWN
 from tinytrain.kernels.dispatch.native_calls import native_turns
 
-NEEDED = 2  # the word of a hand's state that says how many turns of the one before must be over
-# Turns of somebody who has failed, those that stand for all of one's work, and those that its end counts as.
+# How many turns are over of what has failed and of what is done; ENTIRE of them must be over where all of its
+# work must.
 GIVEN_UP, ENTIRE, ALL = -1, 2**62, 2**63 - 1
 
 
@@ -145,7 +146,7 @@ class Hand:
     def follow(self, before: c_int64) -> c_int64:
         """Come after the one that counts its turns in `before`; returns where this one counts its own."""
         self._before, self._over = before, c_int64()
-        self._state[:NEEDED] = addressof(before), addressof(self._over)
+        self._state[BEFORE], self._state[OWN] = addressof(before), addressof(self._over)
         self.last = False
         return self._over
 

@@ -14,12 +14,10 @@ from tinytrain.kernels.dispatch.call_stubs import (
     new_module,
     object_code,
 )
+from tinytrain.kernels.dispatch.code import BEFORE, NEEDED, OWN, SLEEP
 from tinytrain.kernels.dispatch.machine_code import BEGIN_TURN, END_TURN, FREE, RESHAPE, RUNNER
 
 STEP_WORDS = 3
-# Words of a worker's state: the addresses of the words in which the one before and it itself count turns that
-# are over, how many of the former must be over, and the address of C's `usleep`.
-BEFORE, OWN, NEEDED, SLEEP = range(4)
 LOOKS, PAUSE = 20_000, 20  # looks without a pause, tens of microseconds; then microseconds between looks
 WORDS = WORD.as_pointer()
 # Of numba's function by that name: axes, shape and strides, the same of the result, bytes of a number, order.

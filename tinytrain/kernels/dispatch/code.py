@@ -17,6 +17,9 @@ CELLS = {
     "b1": "?7x", "i1": "b7x", "i2": "h6x", "i4": "i4x", "i8": "q", "u1": "B7x", "u2": "H6x", "u4": "I4x",
     "u8": "Q", "f4": "f4x", "f8": "d",
 }  # fmt: skip
+# Words of a worker's state: the addresses of the words in which the one before and it itself count turns that
+# are over, how many of the former must be over, and the address of C's `usleep`.
+BEFORE, OWN, NEEDED, SLEEP = range(4)
 Kinds = tuple[type | tuple[int, str, int, int], ...]
 
 

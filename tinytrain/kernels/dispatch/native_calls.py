@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinytrain.kernels.dispatch.code import Code
+from tinytrain.kernels.dispatch.code import SLEEP, Code
 
 Step = tuple[int, int, bytes]  # addresses of stub and function, cells of the arguments
 
@@ -98,8 +98,7 @@ def native_turns(state: ctypes.Array) -> tuple[Code, Code] | None:
     """
     if (found := _tools()) is None:
         return None
-    state[3] = ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p).value
-    _, begin, end, *_ = found
+    _, begin, end, *_, state[SLEEP] = found
     address = ctypes.addressof(state)
     return Code("begin_turn", begin, address, ()), Code("end_turn", end, address, ())
 
@@ -113,10 +112,11 @@ def _runner() -> Callable[[int, int], int] | None:
 
 @functools.cache
 def _tools() -> list[int] | None:
+    """Addresses of the tools of kernels, and last of C's `usleep`; None as of `_runner`."""
     try:
         from tinytrain.kernels.kernel import tools
 
-        return tools()
+        return [*tools(), ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p).value]
     except Exception:  # LLVM raises anything
         return None
 
