@@ -177,7 +177,7 @@ def compact(tmp_path_factory):
 # What is trained of it, and in how many bytes at the most: the head, pairs of one block and of both, 40 % of
 # the rows of the last block. A pass alone takes 0.16 MB: five maps of a block of attention. A few pages of
 # stacks come on top.
-COMPACT = [("none", 256_000), ("LORA1", 500_000), ("LORA2", 1_000_000), ("FT1", 1_000_000)]
+COMPACT = [("none", 250_000), ("LORA1", 500_000), ("LORA2", 1_000_000), ("FT1", 1_000_000)]
 
 
 @pytest.mark.slow

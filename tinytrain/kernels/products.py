@@ -5,7 +5,7 @@ what was there. So strips, tiles, threads and processors change no bit of it. Wh
 another input, clamp) is done while the numbers are in registers, and rounded as its kernels round.
 
 A tile has some rows and columns of the result. If neighbouring columns of w are no neighbours in memory, they
-are copied to the stack first, `TERMS` terms at a time: 12 kB at most.
+are copied to the stack first, `TERMS` terms at a time: 6 kB at most.
 """
 
 from llvmlite import ir
@@ -19,7 +19,7 @@ from tinytrain.kernels.jit import kernel
 from tinytrain.kernels.vectors import INDEX, Target, load, room, shuffled, spread, store, target_of
 
 FLOAT = ir.FloatType()
-TERMS = 64
+TERMS = 32
 
 
 @intrinsic

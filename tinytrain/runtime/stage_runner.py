@@ -173,9 +173,6 @@ class Runner:
 
         The next one is done in whichever of the units is free.
         """
-        # Python's lock would keep workers from each other while each of them draws.
-        first = itertools.islice((item for _, items, _ in lists for item in items), AT_ONCE)
-        self.drawn = {i: self.source.augmentation(*i) for i in first if not 0 <= i[0] < self.cached}
         counts = [-(-len(items) // micro) for _, items, micro in lists]
         total, done, by_hand = sum(counts), itertools.count(1), {unit.hand: unit for unit in units}
 
@@ -192,11 +189,14 @@ class Runner:
                 on_progress(next(done), total)
 
         if len(units) > 1:
+            # Python's lock would keep workers from each other while each of them draws.
+            first = itertools.islice((item for _, items, _ in lists for item in items), AT_ONCE)
+            self.drawn = {i: self.source.augmentation(*i) for i in first if not 0 <= i[0] < self.cached}
             self.others.in_turns([*by_hand], total, do)
+            self.drawn.clear()
         else:
             for k in range(total):
                 do(units[0].hand, k)
-        self.drawn.clear()
 
     # ---- nodes of one micro-batch ---------------------------------------------------------------
 
