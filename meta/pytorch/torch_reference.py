@@ -103,12 +103,9 @@ def augmented(images: torch.Tensor, draws: Sequence[Augmentation]) -> torch.Tens
     mean = x.mean((1, 2, 3), keepdim=True)
     x = ((x - mean) * column("contrast") + mean).clamp_(0, 255)
     # The place in x of each pixel, as fractions of half a side from the middle.
-    cosine, sine, side = (
-        column("cosine").flatten(),
-        column("sine").flatten(),
-        1 - 2 * column("flip").flatten(),
-    )
-    down, right = (2 / (x.shape[-1] - 1) * column(way).flatten() for way in ("down", "right"))
+    cosine, sine, flip = (column(name).flatten() for name in ("cosine", "sine", "flip"))
+    side = 1 - 2 * flip
+    down, right = (2 / (x.shape[-1] - 1) * column(name).flatten() for name in ("down", "right"))
     across = torch.stack([side * cosine, sine, -side * cosine * right - sine * down], 1)
     along = torch.stack([-side * sine, cosine, side * sine * right - cosine * down], 1)
     places = F.affine_grid(torch.stack([across, along], 1), list(x.shape), align_corners=True)
