@@ -126,11 +126,12 @@ meters = Domain("meters", N_CLASSES, class_name, generate, may_flip=False, usual
 
 
 def _filler(scene: Image.Image, project):
-    """A function that fills a polygon (n, 2) with a colour."""
+    """A function that fills polygons of as many corners, one after the other, each with its colour."""
     draw = ImageDraw.Draw(scene)
 
-    def fill(polygon: np.ndarray, colour: np.ndarray) -> None:
-        draw.polygon(corners(project(polygon)), fill=as_bytes(colour))
+    def fill(polygons: list[np.ndarray], colours) -> None:
+        for polygon, colour in zip(project(np.array(polygons)), colours, strict=True):
+            draw.polygon(corners(polygon), fill=as_bytes(colour))
 
     return fill
 
@@ -138,21 +139,21 @@ def _filler(scene: Image.Image, project):
 def _plate(scene: Image.Image, kind: Meter, project) -> None:
     """The window's frame on the plate, lines of small type, and a screw."""
     fill, ink = _filler(scene, project), kind.plate * 0.4 if kind.plate.mean() > 110 else kind.plate + 110
-    for x, y, wide in ((-1, -1.05, 0.9), (0.2, -1.05, 0.5), (-1, 1, 0.4), (-0.4, 1, 0.25), (0.5, 1, 0.5)):
-        fill(box(x, y, x + wide, y + 0.07), ink)
-    fill(regular(20, 0.09, centre=(1.2, -0.95)), kind.frame * 1.2)
-    fill(box(1.13, -0.97, 1.27, -0.93), kind.frame * 0.5)
-    fill(box(-1.12, -HALF - 0.16, 1.12, HALF + 0.16), kind.frame)
-    fill(box(-1.02, -HALF - 0.05, 1.02, HALF + 0.05), kind.frame * 0.5)
+    lines = (-1, -1.05, 0.9), (0.2, -1.05, 0.5), (-1, 1, 0.4), (-0.4, 1, 0.25), (0.5, 1, 0.5)
+    fill([box(x, y, x + wide, y + 0.07) for x, y, wide in lines], [ink] * len(lines))
+    fill([regular(20, 0.09, centre=(1.2, -0.95))], [kind.frame * 1.2])
+    slot, frame = box(1.13, -0.97, 1.27, -0.93), box(-1.12, -HALF - 0.16, 1.12, HALF + 0.16)
+    inside = box(-1.02, -HALF - 0.05, 1.02, HALF + 0.05)
+    fill([slot, frame, inside], [kind.frame * 0.5, kind.frame, kind.frame * 0.5])
 
 
 def _wheel(scene: Image.Image, kind: Meter, place: int, shown: float, project) -> None:
     """What the window leaves of a wheel: a drum, darker where it turns away, with its figures."""
     wheel, window, x = scene.copy(), Image.new("L", scene.size), place - 0.5
     fill, draw = _filler(wheel, project), ImageDraw.Draw(wheel)
-    for y in np.linspace(-HALF, HALF, STRIPS, endpoint=False):
-        bright = np.sqrt(1 - 0.9 * ((y + HALF / STRIPS) / HALF) ** 2)
-        fill(box(x - WIDE, y, x + WIDE, HALF), kind.wheels[place] * bright)
+    tops = np.linspace(-HALF, HALF, STRIPS, endpoint=False)
+    bright = np.sqrt(1 - 0.9 * ((tops[:, None] + HALF / STRIPS) / HALF) ** 2)
+    fill([box(x - WIDE, y, x + WIDE, HALF) for y in tops], kind.wheels[place] * bright)
     thick = max(1, round(kind.thick * np.ptp(project(box(-0.5, 0, 0.5, 0))[:, 0])))
     for figure in range(round(shown) - 1, round(shown) + 2):
         across, down = line_of(figure % FIGURES).T
@@ -162,7 +163,8 @@ def _wheel(scene: Image.Image, kind: Meter, place: int, shown: float, project) -
         draw.line(line, fill=as_bytes(kind.inks[place]), width=thick)
     opening = project(box(x - WIDE, -HALF, x + WIDE, HALF))
     ImageDraw.Draw(window).polygon(corners(opening), fill=255)
-    scene.paste(wheel, mask=window)
+    seen = window.getbbox()
+    scene.paste(wheel.crop(seen), seen, window.crop(seen))
 
 
 def _glass(scene: Image.Image, project, rng) -> None:
