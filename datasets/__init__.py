@@ -6,8 +6,9 @@ _MODULES = {
     "dataset": ("Dataset",),
     "development": ("DEVELOPMENT",),
     "folder": ("folder_dataset", "folder_episode"),
+    "generated": ("CLIPS", "DOMAINS"),
     "meta_dataset": ("TARGETS", "open_target"),
-    "named": ("CLIPS", "DOMAINS", "open_dataset"),
+    "named": ("open_dataset",),
     "packs": ("PACKS", "load_pack"),
     "samplers": ("sample_episode", "sample_meta_dataset_episode"),
 }

@@ -6,34 +6,7 @@ from pathlib import Path
 
 from tinytrain.base.errors import InputError
 from tinytrain.datasets.dataset import Dataset
-from tinytrain.datasets.development import DEVELOPMENT, open_development
-from tinytrain.datasets.folder import folder_dataset
-from tinytrain.datasets.free_emoji import NAME as FREE_EMOJI
-from tinytrain.datasets.free_emoji import open_free_emoji
-from tinytrain.datasets.free_photos import NAME as FREE_PHOTOS
-from tinytrain.datasets.free_photos import open_free_photos
-from tinytrain.datasets.generated.glyphs import glyphs
-from tinytrain.datasets.generated.leaves import leaves
-from tinytrain.datasets.generated.meters import meters
-from tinytrain.datasets.generated.signs import signs
-from tinytrain.datasets.generated.sketches import sketches
-from tinytrain.datasets.generated.solids import solids
-from tinytrain.datasets.generated.sounds import sounds
-from tinytrain.datasets.generated.speech import speech
-from tinytrain.datasets.generated.textures import textures
-from tinytrain.datasets.generated.toys import toys
-from tinytrain.datasets.meta_dataset import TARGETS, open_target
-from tinytrain.datasets.packs import PACKS, load_pack
-
-# Downloads from which packs without restrictions are made.
-FREE = {FREE_PHOTOS: open_free_photos, FREE_EMOJI: open_free_emoji}
-
-# Generated domains: nothing to download.
-DOMAINS = {
-    "signs": signs, "glyphs": glyphs, "textures": textures, "leaves": leaves, "sketches": sketches,
-    "solids": solids, "toys": toys, "meters": meters,
-}  # fmt: skip
-CLIPS = {"sounds": sounds, "speech": speech}
+from tinytrain.datasets.generated import CLIPS, DOMAINS, domain
 
 
 def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | None = None) -> Dataset:
@@ -45,16 +18,27 @@ def open_dataset(name_or_path: str | os.PathLike, data_dir: str | os.PathLike | 
     Raises InputError, for an unknown name with the closest known one.
     """
     name = os.fspath(name_or_path)
-    if domain := (DOMAINS | CLIPS).get(name):
-        return domain()
+    if name in DOMAINS + CLIPS:
+        return domain(name)()
+    # A domain that is drawn needs none of these.
+    from tinytrain.datasets.development import DEVELOPMENT, open_development
+    from tinytrain.datasets.folder import folder_dataset
+    from tinytrain.datasets.free_emoji import NAME as FREE_EMOJI
+    from tinytrain.datasets.free_emoji import open_free_emoji
+    from tinytrain.datasets.free_photos import NAME as FREE_PHOTOS
+    from tinytrain.datasets.free_photos import open_free_photos
+    from tinytrain.datasets.meta_dataset import TARGETS, open_target
+    from tinytrain.datasets.packs import PACKS, load_pack
+
+    free = {FREE_PHOTOS: open_free_photos, FREE_EMOJI: open_free_emoji}  # what these packs are made of
     if name in DEVELOPMENT:
         return open_development(name, data_dir)
     if name in PACKS or name.endswith(".npz"):
         return load_pack(name, data_dir)
     target, colon, folder = name.partition(":")
     target, _, part = target.partition("/")
-    if colon and target in FREE:
-        return FREE[target](Path(folder))
+    if colon and target in free:
+        return free[target](Path(folder))
     if colon and target in TARGETS:
         return open_target(target, folder, part or "test")
     if os.sep in name or Path(name).is_dir():

@@ -9,6 +9,7 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.random_streams import rng_for
 from tinytrain.datasets import CLIPS, DOMAINS, open_dataset, sample_episode, sample_meta_dataset_episode
 from tinytrain.datasets.dataset import Dataset, subset
+from tinytrain.datasets.generated import domain
 from tinytrain.episode.episode import Episode
 from tinytrain.meta.training.recipe import EpisodeSettings, SourceSettings
 from tinytrain.network.input_spec import IMAGE, InputSpec
@@ -38,9 +39,9 @@ class Store:
 def open_source(settings: SourceSettings) -> Dataset:
     """The dataset that a recipe names, with the classes it asks for. Raises InputError."""
     name, span = settings.data, settings.classes
-    if domain := (DOMAINS | CLIPS).get(name):
+    if name in DOMAINS + CLIPS:
         more = {"per_class": settings.per_class, "seed": settings.data_seed}
-        return domain(classes=range(*span), **more) if span else domain(**more)
+        return domain(name)(range(*span) if span else None, **more)
     dataset = open_dataset(name)
     if span is None:
         return dataset

@@ -1,6 +1,7 @@
 """The command line itself: fast help, and one line and exit code for every mistake."""
 
 import argparse
+import gc
 import json
 import os
 import resource
@@ -65,13 +66,26 @@ def test_what_predicts_imports_nothing_that_it_seldom_needs():
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\nset()\n"
 
 
-def test_a_program_ends_without_a_search_for_garbage_but_python_goes_on_with_it():
+def test_adapting_to_a_drawn_domain_imports_no_other_domain_no_pack_and_no_store():
     code = (
-        "import gc, sys; from tinytrain.cli.main import main; main(['-V']); print(gc.isenabled());"
-        "sys.argv[1:] = ['-V']; main(); print(gc.isenabled())"
+        "import sys; from tinytrain.cli.main import main; main(sys.argv[1:]);"
+        "print([m.removeprefix('tinytrain.') for m in sorted(sys.modules)"
+        " if m.startswith(('tinytrain.datasets.generated.', 'tinytrain.datasets.p', 'tinytrain.store'))])"
+    )
+    words = ["adapt", "--way", "2", "--shots", "2", "--queries", "0", "--no-train"]
+    done = subprocess.check_output([sys.executable, "-c", code, *words], text=True)
+    drawn = [f"datasets.generated.{name}" for name in ("camera", "meters", "sign_shapes")]
+    assert done.splitlines()[-1] == str(drawn)
+
+
+def test_a_program_hardly_searches_for_garbage_and_not_at_its_end_but_python_goes_on_with_it():
+    code = (
+        "import gc, sys; from tinytrain.cli.main import main; main(['-V']);"
+        "print(gc.isenabled(), gc.get_threshold()[0]); sys.argv[1:] = ['-V']; main();"
+        "print(gc.isenabled(), gc.get_threshold()[0])"
     )
     lines = subprocess.check_output([sys.executable, "-c", code], text=True).splitlines()
-    assert lines[1::2] == ["True", "False"]
+    assert lines[1::2] == [f"True {gc.get_threshold()[0]}", "False 100000"]
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from tinytrain.base.errors import InputError, StorageError, UsageError
-from tinytrain.datasets import DOMAINS, Dataset, open_dataset, sample_episode
+from tinytrain.datasets import DOMAINS, Dataset, generated, open_dataset, sample_episode
 from tinytrain.datasets.folder import folder_dataset
 from tinytrain.datasets.generated import meters
 from tinytrain.datasets.generated.leaf_shapes import SHAPES
@@ -35,7 +35,7 @@ def domain(request):
 
 
 def dataset(domain, *arguments, **named):
-    return DOMAINS[domain.__name__.rsplit(".", 1)[1]](*arguments, **named)
+    return generated.domain(domain.__name__.rsplit(".", 1)[1])(*arguments, **named)
 
 
 def test_there_are_at_least_40_classes_of_different_names_and_all_ten_readings_of_one_meter(domain):
@@ -73,7 +73,7 @@ def test_sketches_solids_and_toys_come_in_families_of_objects_and_the_other_doma
     families = {name: open_dataset(name).families for name in DOMAINS}
     assert {name for name, known in families.items() if known is not None} == {"sketches", "solids", "toys"}
     for name, kinds in (("sketches", KINDS), ("toys", KINDS), ("solids", THINGS)):
-        made = DOMAINS[name](range(100, 200), 1)
+        made = generated.domain(name)(range(100, 200), 1)
         assert [list(kinds)[f] for f in made.families] == [c.split(" ")[0] for c in made.class_names]
 
 

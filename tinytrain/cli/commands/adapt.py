@@ -99,7 +99,6 @@ def run(arguments) -> None:
     from tinytrain.base.progress import ProgressLine
     from tinytrain.episode.input_facts import file_lines
     from tinytrain.episode.kinds import kind_of
-    from tinytrain.store import Store
 
     going_on.check_arguments(arguments)
     render = _renderer(arguments.report)
@@ -111,6 +110,8 @@ def run(arguments) -> None:
     plan, source = episodes.plan_of(arguments), going_on.Source.of(arguments)
     place = source.place if source else None
     if arguments.store and place is None:
+        from tinytrain.store import Store
+
         Store(arguments.store).check_unsigned()
     with episodes.naming_tiers(arguments), ProgressLine() as progress:
         if source:
@@ -178,7 +179,6 @@ def _write(arguments, report, kept: bool, place_before):
     """
     from tinytrain.delta.file import save_delta
     from tinytrain.report.conclusion import Written
-    from tinytrain.store import Store
 
     if not kept:
         return Written(report=arguments.report, then=_after_refusal(arguments, report.guard))
@@ -187,6 +187,8 @@ def _write(arguments, report, kept: bool, place_before):
         save_delta(arguments.out, report.delta)
         nbytes = os.path.getsize(arguments.out)
     if arguments.store:
+        from tinytrain.store import Store
+
         if place_before is None:  # otherwise the new delta knows what the one in use has learnt
             say_what_goes(arguments.store, over=True)
         generation = Store(arguments.store).commit(report.delta, place_before)
