@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 # Activations, each with the names of the numbers that it takes from a node's `attributes`.
 ACTIVATIONS: dict[str, tuple[str, ...]] = {
@@ -79,7 +80,7 @@ class Node:
         """Whether it is a convolution to whose result something is added."""
         return self.row.is_dense and len(self.inputs) > 1
 
-    @property
+    @cached_property
     def filter_hw(self) -> Pair:
         """Rows and columns of what its convolution gives; of its output if it has none."""
         return self.row.filter_hw(self) if self.is_layer else self.out_hw
@@ -95,12 +96,12 @@ class Node:
         """Parts into which the input channels fall, each read by as large a part of the output channels."""
         return self.row.counts.groups(self)
 
-    @property
+    @cached_property
     def fan_in(self) -> int:
         """Rows of the weight matrix: weights per output channel."""
         return self.row.counts.fan_in(self) if self.is_layer else 0
 
-    @property
+    @cached_property
     def uses(self) -> int:
         """Multiplications of each weight in the forward pass for one image."""
         return self.row.counts.uses(self) if self.is_layer else 0
@@ -109,7 +110,7 @@ class Node:
     def n_weights(self) -> int:
         return self.fan_in * self.cout
 
-    @property
+    @cached_property
     def macs(self) -> int:
         """Multiply-accumulates of the forward pass for one image."""
         return self.uses * self.n_weights + self.row.counts.products(self)

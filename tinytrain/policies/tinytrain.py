@@ -104,13 +104,15 @@ def choose(
     mac_cost = np.repeat([layers[i].macs / layers[i].cout for i in candidates], counts)
     parameter_cost = np.repeat([layers[i].fan_in for i in candidates], counts)
     density = fisher / (mac_cost / left_macs + parameter_cost / left_parameters)
+    order = np.argsort(-density, kind="stable")
     chosen: dict[int, list[int]] = {}
     gain = 0.0
-    for k in np.argsort(-density, kind="stable"):
-        if mac_cost[k] > left_macs or parameter_cost[k] > left_parameters:
+    ordered = (each[order].tolist() for each in (mac_cost, parameter_cost))  # faster than numpy's numbers
+    for k, mac, parameter in zip(order.tolist(), *ordered, strict=True):
+        if mac > left_macs or parameter > left_parameters:
             continue
-        left_macs -= mac_cost[k]
-        left_parameters -= parameter_cost[k]
+        left_macs -= mac
+        left_parameters -= parameter
         gain += float(fisher[k])
         chosen.setdefault(rows[k][0], []).append(rows[k][1])
     total = sum(float(f.sum()) for f in scores.fisher.values())
