@@ -61,6 +61,7 @@ def _settings_file() -> str:
         return ""
 
 
+@functools.cache
 def sources_digest(folder: Path = KERNELS) -> str:
     """sha256 of all sources that kernels may be compiled from: what stores them is no part of them."""
     digest = hashlib.sha256()
