@@ -18,7 +18,7 @@ from tinytrain.network.network import InputSpec, Network
 from tinytrain.network.node import Node
 from tinytrain.network.optional_fields import optional_names, used
 from tinytrain.network.topology import OPTIONAL, rows_of
-from tinytrain.network.validation import check_network, check_nodes
+from tinytrain.network.validation import check_network, check_nodes, check_rest
 
 __all__ = [
     "decode",
@@ -117,7 +117,7 @@ def decode_network(tensors: dict, metadata: dict[str, str], source: str = "file"
         input=spec,
         quantisation=parsed_codes(metadata["codes"], source) if "codes" in metadata else None,
     )
-    check_network(network)
+    check_rest(network)
     if network.digest != metadata["digest"]:
         raise InputError(
             "file-damaged",

@@ -45,6 +45,11 @@ def check_network(network: Network) -> None:
     Codes: ``file-damaged``, ``unsupported`` or ``network-not-finite``.
     """
     check_nodes(network.nodes)
+    check_rest(network)
+
+
+def check_rest(network: Network) -> None:
+    """`check_network` without `check_nodes`."""
     check_input(network.input, network.nodes[0])
     n, arrays = len(network.layers), (network.weights, network.scales, network.biases)
     _require(all(len(some) == n for some in arrays), f"{n} layers need {n} weights, scales and biases")
