@@ -29,7 +29,7 @@ def same_files(paths: Sequence[Path]) -> np.ndarray | None:
         first: dict[bytes, int] = {}
         for i in alike if len(alike) > 1 else ():
             numbers[i] = first.setdefault(_digest(paths[i]) or b"%d" % i, i)
-    return numbers if len(np.unique(numbers)) < len(numbers) else None
+    return numbers if len(set(numbers.tolist())) < len(numbers) else None
 
 
 def _digest(path: Path) -> bytes | None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from cases import each
 
-from tinytrain.base.statistics import NORMAL, wilson_interval
+from tinytrain.base.statistics import NORMAL, median, wilson_interval
 
 
 @each("right, n", [(0, 5), (3, 7), (19, 20), (20, 20), (150, 200)])
@@ -48,3 +48,11 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(n, truth):
 def test_the_interval_of_nothing_is_everything_and_ends_stay_inside():
     assert wilson_interval(0, 0) == (0, 1)
     assert wilson_interval(0, 10)[0] == 0 and wilson_interval(10, 10)[1] == pytest.approx(1)
+
+
+@each("n", (1, 2, 5, 8))
+def test_the_median_has_the_bits_of_numpys_and_is_nan_if_a_value_is(n):
+    values = np.random.default_rng(n).normal(size=n)
+    assert median(values) == np.median(values)
+    values[0] = np.nan
+    assert np.isnan(median(values))

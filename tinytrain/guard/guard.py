@@ -16,7 +16,7 @@ from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
-from tinytrain.base.statistics import paired_difference, wilson_interval
+from tinytrain.base.statistics import median, paired_difference, wilson_interval
 from tinytrain.base.units import finite_or_none
 from tinytrain.guard.estimate import LeftOut, left_out
 from tinytrain.guard.suspects import MISLABELLED, Suspect, chance, find_suspects
@@ -223,7 +223,7 @@ def label_fit(rows: np.ndarray) -> float | None:
     if not len(known):
         return None
     worst = float(known[: math.ceil(WORST_FRACTION * len(known))].mean())
-    return (worst - MEDIAN_FRACTION * max(0.0, float(np.median(known)))) / chance(rows)
+    return (worst - MEDIAN_FRACTION * max(0.0, median(known))) / chance(rows)
 
 
 def left_out_accuracy(rows: np.ndarray) -> float | None:

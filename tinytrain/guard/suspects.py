@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from tinytrain.base.statistics import median
 from tinytrain.heads.leave_one_out import CHANCE, LIKE, NEAR, margins
 
 MISLABELLED, OFF_TOPIC = "mislabelled", "off-topic"
@@ -49,9 +50,9 @@ def find_suspects(rows: np.ndarray, images, class_names: tuple[str, ...]) -> tup
     """
     labels, unit = images.labels, chance(rows)
     gaps = np.full(len(labels), np.nan)
-    for label in np.unique(labels):
+    for label in set(labels.tolist()):
         near = rows[labels == label, NEAR]
-        gaps[labels == label] = np.median(near) - near
+        gaps[labels == label] = median(near) - near
     found = []
     for i, (margin, gap) in enumerate(zip(margins(rows), gaps, strict=True)):
         scores = {MISLABELLED: -margin / unit / MARGIN, OFF_TOPIC: gap / unit / GAP}

@@ -143,7 +143,7 @@ def dealt(labels: np.ndarray) -> np.ndarray:
 def _rank(labels: np.ndarray, order: np.ndarray) -> np.ndarray:
     """How many images of its class come before each image in `order`."""
     rank = np.empty(len(labels), int)
-    for label in np.unique(labels):
+    for label in set(labels.tolist()):
         members = order[labels[order] == label]
         rank[members] = np.arange(len(members))
     return rank
