@@ -19,11 +19,12 @@ from tinytrain.serve.history import History
 from tinytrain.serve.project import Project
 from tinytrain.store import Store
 from tinytrain.store.kept import digest_of
-from tinytrain.stream.events import DRIFTS, IMAGES, Drift, Readapted, named_anyway
+from tinytrain.stream.events import DRIFTS, IMAGES, Drift, Readapted
 from tinytrain.stream.labels import UNDO, meaning
 from tinytrain.stream.readapt import CORRECTIONS
 from tinytrain.stream.session import About
 from tinytrain.stream.sources import Frame
+from tinytrain.stream.verdicts import named_anyway
 from tinytrain.stream.watcher import NEVER, RecentImage, Watcher
 
 NOTHING = "nothing has been learnt yet"

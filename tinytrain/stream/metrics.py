@@ -9,18 +9,9 @@ from pathlib import Path
 from tinytrain.base.errors import StorageError
 from tinytrain.base.events import Event, Failed
 from tinytrain.base.files import write_bytes
-from tinytrain.stream.events import (
-    CUSUM,
-    IMAGES,
-    UNCERTAIN,
-    UNKNOWN,
-    Drift,
-    Learned,
-    Readapted,
-    TakenBack,
-    Verdict,
-)
+from tinytrain.stream.events import CUSUM, IMAGES, Drift, Learned, Readapted, TakenBack, Verdict
 from tinytrain.stream.readers import Reader
+from tinytrain.stream.verdicts import UNCERTAIN, UNKNOWN
 
 EVERY = 15.0  # seconds between two files
 PREFIX = "tinytrain"

@@ -13,18 +13,11 @@ from tinytrain.base.errors import InputError, StorageError, TinytrainError, one_
 from tinytrain.base.events import Event, Failed, Note, Tell
 from tinytrain.drift.detector import DRIFT, Cusum
 from tinytrain.store import watched
-from tinytrain.stream.events import (
-    CUSUM,
-    IMAGES,
-    Drift,
-    Ended,
-    Hint,
-    Learned,
-    named_anyway,
-)
+from tinytrain.stream.events import CUSUM, IMAGES, Drift, Ended, Hint, Learned
 from tinytrain.stream.labels import HELP, QUIT, UNDO, WORDS, LabelFile, Meaning, meaning
 from tinytrain.stream.readapt import Readaptation
 from tinytrain.stream.sources import Frame
+from tinytrain.stream.verdicts import named_anyway
 from tinytrain.stream.watcher import RECENT, RecentImage, Watcher
 
 MOST_PAUSES = 15  # rounds without an attempt to write, while the store takes nothing

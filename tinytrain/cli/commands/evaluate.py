@@ -16,7 +16,7 @@ from tinytrain.cli.commands.common import (
     print_result,
     say,
 )
-from tinytrain.stream.events import named_anyway
+from tinytrain.stream.verdicts import named_anyway
 
 DESCRIPTION = (
     "Show the accuracy of a delta on images that it has not seen, the images that it got wrong, and the "

@@ -22,7 +22,7 @@ from tinytrain.cli.commands.common import (
     print_result,
     say,
 )
-from tinytrain.stream.events import NONE, named_anyway, normal_facts, verdict_in_words
+from tinytrain.stream.verdicts import NONE, named_anyway, normal_facts, verdict_in_words
 
 DESCRIPTION = (
     "Predict the class of each image, with a calibrated confidence. An image that is unlike those of the "

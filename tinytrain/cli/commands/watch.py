@@ -21,7 +21,8 @@ from tinytrain.cli.commands.common import (
     say,
 )
 from tinytrain.cli.commands.terminal import Keyboard, Printer
-from tinytrain.stream.events import CUSUM, IMAGES, NONE
+from tinytrain.stream.events import CUSUM, IMAGES
+from tinytrain.stream.verdicts import NONE
 
 STDIN = "-"
 SLICE = 0.2  # seconds between two looks for words that come over a network
