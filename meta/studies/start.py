@@ -40,7 +40,7 @@ def watched(call):
 Code.__call__, NativeSequence.__call__ = map(watched, usual)
 atexit.register(lambda: print(json.dumps([*times, now()]), file=sys.stderr))
 from tinytrain.cli.main import main
-sys.exit(main(sys.argv[1:]))
+sys.exit(main())
 """
 
 
