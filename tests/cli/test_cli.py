@@ -88,7 +88,7 @@ def test_a_program_hardly_searches_for_garbage_and_not_at_its_end_but_python_goe
         "print(gc.isenabled(), gc.get_threshold()[0])"
     )
     lines = subprocess.check_output([sys.executable, "-c", code], text=True).splitlines()
-    assert lines[1::2] == [f"True {gc.get_threshold()[0]}", "False 100000"]
+    assert lines[1::2] == [f"True {gc.get_threshold()[0]}", "False 10000"]
 
 
 @pytest.mark.slow

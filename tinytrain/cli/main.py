@@ -111,7 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
         return guarded(run, arguments, json_errors=True)
     # BLAS reads it when numpy is imported, which no module has done yet: products of numpy are small here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    gc.set_threshold(100_000)  # imports leave as many objects as that, and none of them is garbage
+    gc.set_threshold(10_000)  # imports leave many objects, and none of them is garbage
     code = guarded(_run_and_tell, json_errors=True)
     gc.disable()  # all memory goes with the process, and no search for garbage need precede that
     return code
