@@ -57,7 +57,7 @@ def row_of(call: Call, network: Network) -> str:
         return "weight gradient"
     if call.part == "grad_input" or call.kernel == "widen_columns":
         return INPUT[call.kernel.startswith(("depthwise", "widen"))]
-    if call.kernel.startswith("unfold"):
+    if call.kernel.startswith(("enter", "unfold")):
         return FORWARD["conv"]
     layers = [arg.layer for arg in call.args if hasattr(arg, "layer")]
     if layers and (call.macs or call.kernel.startswith("add_bias")):

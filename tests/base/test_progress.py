@@ -113,7 +113,7 @@ def test_on_a_terminal_compiling_covers_another_line_and_leaves_nothing_behind(c
     with ProgressLine(terminal) as progress, CompilingLine(terminal) as line, watch.told(line):
         clock[0] += 1
         progress("a very long stage, " * 4, 1, 9, None)
-        watch.begin("dense.unfold")
+        watch.begin("dense.enter")
         assert screen(terminal.getvalue()).startswith("compiling kernels 1 of at most 1 (each")
         assert "very long" not in screen(terminal.getvalue())
         watch.end()
@@ -124,7 +124,7 @@ def test_on_a_terminal_compiling_covers_another_line_and_leaves_nothing_behind(c
 def test_nothing_is_said_if_nothing_is_compiled():
     stream, watch = io.StringIO(), Watch()
     with CompilingLine(stream) as line, watch.told(line):
-        watch.expect(["dense.unfold"])
+        watch.expect(["dense.enter"])
     assert stream.getvalue() == ""
 
 
@@ -132,9 +132,9 @@ def test_a_kernel_of_two_dtypes_counts_as_often_as_it_is_compiled():
     heard, watch = [], Watch()
     with watch.told(lambda kernel: kernel and heard.append(kernel)):
         for _ in range(2):  # every table of kernels says what it expects
-            watch.expect(["unfold", "pool", "unfold"])
-            watch.begin("unfold", "float32")
-        for kernel in (("unfold", "uint8"), ("pool", "float32"), ("pool", "float64")):
+            watch.expect(["enter", "pool", "enter"])
+            watch.begin("enter", "float32")
+        for kernel in (("enter", "uint8"), ("pool", "float32"), ("pool", "float64")):
             watch.begin(*kernel)
     assert heard == [(1, 3), (1, 3), (2, 3), (3, 3), (4, 4)]
 

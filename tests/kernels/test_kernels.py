@@ -45,16 +45,16 @@ def same_as_reference(compiled, name, outputs, *inputs, rtol=1e-5, atol=1e-5):
     "channels, rotated, dtype",
     [(1, False, "B"), (1, True, "B"), (3, False, "B"), (3, True, "B"), (6, False, "B"), (6, False, "f")],
 )
-def test_unfold_of_every_band_agrees_with_the_reference(compiled, channels, rotated, dtype):
-    image = rng("unfold").integers(0, 256, (9, 8, channels)).astype(dtype)
+def test_rows_of_an_image_enter_as_in_the_reference(compiled, channels, rotated, dtype):
+    image = rng("enter").integers(0, 256, (9, 8, channels)).astype(dtype)
     values = (124, 116, 104, 99.5, 90, 80), (0.017, 0.018, 0.016, 0.02, 0.01, 0.015)
-    mean, scale = (np.tile(np.float32(v[:channels]), 3) for v in values)
-    for first, rows in ((0, 5), (0, 2), (2, 2), (4, 1)):
-        y = np.full((rows, 4, 9 * channels), np.nan, np.float32)
-        (y,) = same_as_reference(compiled, "unfold", [y], image, 3, 3, 2, 1, 1, first, rotated, mean, scale)
-        row = (image[::-1, ::-1] if rotated else image)[2 * first]
-        middle = (row - mean[:channels]) * scale[:channels]  # what the middle taps read
-        np.testing.assert_allclose(y[0, :, 4 * channels : 5 * channels], middle[::2], rtol=1e-6)
+    mean, scale = (np.tile(np.float32(v[:channels]), 8) for v in values)
+    for first, side, *size in ((-1, 1, 11, 10), (0, 0, 9, 8), (2, 2, 2, 7), (8, 0, 3, 3), (1, 3, 1, 2)):
+        y = np.full((*size, channels), np.nan, np.float32)
+        (y,) = same_as_reference(compiled, "enter", [y], image, first, side, rotated, mean, scale)
+        plain = (image[::-1, ::-1] if rotated else image) - mean[:channels]
+        whole = np.pad(plain * scale[:channels], ((1, 11), (3, 11), (0, 0)))[first + 1 :, 3 - side :]
+        np.testing.assert_allclose(y, whole[: size[0], : size[1]], rtol=1e-6)
 
 
 @pytest.mark.parametrize("rows,columns", [(1, 1), (7, 5), (16, 24), (3, 40)])
@@ -225,7 +225,7 @@ def test_eight_bit_storage_is_off_by_at_most_half_a_step(compiled):
 
 def test_each_kernel_keeps_one_compiled_signature(compiled, known_before):
     for name, known in signatures(compiled).items():
-        dtypes = 2 if name == "unfold" else 1  # of items
+        dtypes = 2 if name == "enter" else 1  # of items
         assert len(known - known_before[name]) <= dtypes, name
 
 

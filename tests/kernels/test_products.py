@@ -10,7 +10,7 @@ from kernelarrays import layouts
 from toynets import rng
 
 from tinytrain import kernels
-from tinytrain.kernels.dispatch.direct import ADDS, BIAS, CLAMP, SKIP
+from tinytrain.kernels.dispatch.direct import ADDS, BIAS, CLAMP, SKIP, windows
 from tinytrain.kernels.dispatch.target import target
 
 F = np.float32
@@ -62,7 +62,7 @@ def test_every_number_is_one_chain_of_fused_products_in_the_order_of_the_terms(t
         want = chains(fma, before, x, w, b, skip, how)
         for x_laid, w_laid in zip(layouts(x), layouts(w)[::-1], strict=True):
             y = before.copy()
-            table.product(y, x_laid, w_laid, b, skip, how)
+            table.product(y, windows(x_laid), w_laid, b, skip, how)
             assert y.tobytes() == want.tobytes()
 
 
@@ -83,9 +83,31 @@ def test_a_part_of_a_product_has_the_bits_of_the_whole(table):
     assert wide.tobytes() == whole.tobytes()
 
 
+@each("size, stride, channels", [((3, 3), 2, 3), ((1, 1), 1, 4), ((2, 5), 3, 1), ((4, 2), 1, 11)])
+def test_windows_of_a_plane_give_the_bits_of_their_copies(table, size, stride, channels):
+    """Forward with bias and clamp, and turned for the gradient of the weights; weights of every layout."""
+    r = rng("windows", *size, stride, channels)
+    lines = numbers(r, 14, 17 * channels)
+    every = np.lib.stride_tricks.sliding_window_view(lines, (size[0], size[1] * channels))
+    x = every[::stride, :: stride * channels]
+    m, k = x.shape[0] * x.shape[1], x.shape[2] * x.shape[3]
+    copies, w, b, before = x.reshape(m, k), numbers(r, k, 27), numbers(r, 27), numbers(r, m, 27)
+    turned, gradient = x.transpose(2, 3, 0, 1), numbers(r, k, 27)
+    for laid, g in zip(layouts(w), layouts(before), strict=True):
+        for how in WAYS:
+            found, want = before.copy(), before.copy()
+            table.product(found, x, laid, b, before, how)
+            table.product(want, windows(copies), laid, b, before, how)
+            assert found.tobytes() == want.tobytes()
+        found, want = gradient.copy(), gradient.copy()
+        table.add_matmul(found, turned, g)
+        table.add_matmul(want, copies.T, g)
+        assert found.tobytes() == want.tobytes()
+
+
 def test_nan_and_infinity_pass_through_a_product(table):
     x, y = np.array([[np.nan, 0], [np.inf, 1]], F), np.empty((2, 1), F)
-    table.product(y, x, np.ones((2, 1), F), np.zeros(1, F), y, BIAS + CLAMP)
+    table.product(y, windows(x), np.ones((2, 1), F), np.zeros(1, F), y, BIAS + CLAMP)
     assert np.isnan(y[0, 0]) and y[1, 0] == 6
 
 

@@ -64,7 +64,7 @@ def test_a_segment_without_one_of_its_first_writes_is_refused():
         except ProgramError as error:
             refused.append(number)
             assert "before it is written" in str(error)
-    writers = {"matmul", "depthwise_forward", "depthwise_grad_input", "pool_grad", "unfold", "pack_mask"}
+    writers = {"matmul", "depthwise_forward", "depthwise_grad_input", "pool_grad", "enter", "pack_mask"}
     alone = {k for k, call in enumerate(calls) if call.kernel in writers}
     assert alone - set(refused) <= {len(calls) - 1, *(k for k in alone if calls[k].kernel == "matmul")}
     assert len(refused) > len(calls) // 4

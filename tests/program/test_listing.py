@@ -11,7 +11,7 @@ NETWORK = toynets.toy("blocks")
 
 
 def made():
-    """A program with a prefix, whose first call unfolds an image."""
+    """A program with a prefix, whose first call reads an image."""
     updates = toynets.everything(NETWORK)[6:]
     recipe = toynets.recipe(updates, head="lda", optimizer="adam")
     return compile_training(NETWORK, recipe, Resources(4, 2, 9, 9, workers=2), TaskShape(9, 3, 4))

@@ -32,15 +32,15 @@ def test_every_kernel_has_a_row_and_every_row_is_a_kernel():
 def test_arrays_come_first_and_have_the_declared_dtypes_and_sizes(name):
     for arrays, values in calls(name):
         assert len(arrays) == len(KERNELS[name].arrays)
-        # Mean and scale of the channels, or the codes of pixels, are values of what unfolds an image.
-        tables = name not in ("grad_weight_image", "unfold", "unfold_codes") and any(
+        # Mean and scale of the channels, or the codes of pixels, are values of what reads an image.
+        tables = name not in ("enter", "grad_weight_image", "unfold_codes") and any(
             isinstance(v, np.ndarray | Output) and np.ndim(v) for v in values
         )
         assert not tables
         sizes = {}
         for (role, declared), argument in arrays:
             array = value_of(argument)
-            items = (name == "unfold" and role == "image") or role == "ids"  # of either dtype
+            items = (name == "enter" and role == "image") or role == "ids"  # of either dtype
             assert declared.dtype == (None if items else array.dtype), role
             for letter, size in zip(declared.shape or "*" * array.ndim, array.shape, strict=True):
                 assert letter == "*" or sizes.setdefault(letter, size) == size, (role, letter)

@@ -22,8 +22,22 @@ def add_matmul(r):
 
 def product(r):
     y, x, w = add_matmul(r)
+    x = x[None, :, None]
+    if r.integers(2):
+        x, n = windows(r), w.shape[1]
+        m, k = x.shape[0] * x.shape[1], x.shape[2] * x.shape[3]
+        y, w = Output(_normal(r, m, n)), _normal(r, k, n)
     m, n = y.start.shape
     return y, x, w, _normal(r, n), _normal(r, m, n), int(r.integers(16))
+
+
+def windows(r):
+    """What filters read of a plane; they overlap, or some numbers are read by none."""
+    rows, columns, stride, channels, *more = _sizes(r, 4, 4, 3, 5, 6, 12)
+    height, width = rows + more[0] - 1, columns + more[1] - 1
+    lines = _normal(r, height, width * channels)
+    found = np.lib.stride_tricks.sliding_window_view(lines, (rows, columns * channels))
+    return found[::stride, :: stride * channels]
 
 
 def _products(r, result):

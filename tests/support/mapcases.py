@@ -34,16 +34,13 @@ def depthwise_grad_weight(r):
     return Output(w), x, _normal(r, *out), size, stride
 
 
-def unfold(r):
-    (filters, (down, across)), (height, width) = _filters(r), _sizes(r, 16, 16)
+def enter(r):
+    height, width, rows, columns = _sizes(r, 16, 16, 8, 24)
     channels = int(r.choice([1, 2, 3, 6]))
-    image = r.integers(0, 256, (height + 7, width + 7, channels), dtype=np.uint8)
-    lines, columns = down(height + 7), across(width + 7)
-    first = int(r.integers(lines))
-    (count,) = _sizes(r, lines - first)
-    out = fresh(count, columns, channels * filters[0] * filters[1])
-    how = *filters, first, bool(r.integers(2))
-    return out, image, *how, *_normalisation(r, channels, filters[1])
+    image = r.integers(0, 256, (height, width, channels), dtype=np.uint8)
+    first, side = int(r.integers(-3, height + 3)), int(r.integers(4))
+    rotated = bool(r.integers(2))
+    return fresh(rows, columns, channels), image, first, side, rotated, *_normalisation(r, channels, width)
 
 
 def _filters(r):
@@ -58,7 +55,7 @@ def _filters(r):
 
 
 def _normalisation(r, channels, size):
-    """Means and scales of channels, as `unfold` takes them."""
+    """Means and scales of channels, so often."""
     return (np.tile(np.float32(r.uniform(*ends, channels)), size) for ends in ((90, 140), (0.005, 0.02)))
 
 
@@ -271,8 +268,8 @@ MAP_CASES = {
     function.__name__: function
     for function in (
         absent, add_patches, clear_rows, depthwise_forward, depthwise_grad_input, depthwise_grad_weight,
-        embed, embed_grad, leaky_relu, leaky_relu_grad, max_pool, max_pool_grad, max_taps, pool, pool2,
+        embed, embed_grad, enter, leaky_relu, leaky_relu_grad, max_pool, max_pool_grad, max_taps, pool, pool2,
         pool2_grad, pool_grad, put_columns, relu, scale_channels, scale_channels_grad, softmax, softmax_grad,
-        standardise, standardise_grad, take_columns, unfold, unfold_plane, upsample_add, upsample_grad,
+        standardise, standardise_grad, take_columns, unfold_plane, upsample_add, upsample_grad,
     )
 } | {**dict.fromkeys(SMOOTH, smooth), **dict.fromkeys(SMOOTH.values(), smooth_grad)}  # fmt: skip

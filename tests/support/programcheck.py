@@ -200,7 +200,7 @@ class _Stages:
             check_apart(pairs, f"{self.where}: {call.kernel}")
         for argument, view in pairs:
             buffer = view.buffer
-            if view.start < 0 or view.start + view.size > math.prod(buffer.shape):
+            if view.start < 0 or view.start + view.span > math.prod(buffer.shape):
                 raise ProgramError(f"{self.where} uses elements of {buffer.name} that it does not have")
             if argument.is_read:
                 self._read(buffer)

@@ -79,11 +79,9 @@ class _Elements:
     def _part(self, view: View, where: str = "") -> np.ndarray:
         copies = self.segment.n if view.buffer in self.segment.external else 1
         size = copies * int(np.prod(view.buffer.shape, dtype=np.int64))
-        if view.start < 0 or view.start + view.size > size:
+        if view.start < 0 or view.start + view.span > size:
             raise ProgramError(f"{where} uses elements of {view.buffer.name} that it does not have")
-        whole = self.written.setdefault(view.buffer, np.zeros(size, bool))
-        part = whole[view.start : view.start + view.size]
-        return part if view.column_range is None else part.reshape(view.shape)[:, slice(*view.column_range)]
+        return _seen(view, self.written.setdefault(view.buffer, np.zeros(size, bool)))
 
     def read(self, view: View, where: str) -> None:
         if self._part(view, where).all():
@@ -124,8 +122,13 @@ def check_apart(pairs: list[tuple[Argument, View]], where: str) -> None:
 
 
 def _overlap(a: View, b: View) -> bool:
-    if a.buffer is not b.buffer or a.start >= b.start + b.size or b.start >= a.start + a.size:
+    end = max(a.start + a.span, b.start + b.span)
+    if a.buffer is not b.buffer or a.span + b.span <= end - min(a.start, b.start):
         return False
-    if a.column_range is None or b.column_range is None or a.shape[-1] != b.shape[-1]:
-        return True
-    return a.column_range[0] < b.column_range[1] and b.column_range[0] < a.column_range[1]
+    numbers = np.zeros(end, bool)
+    return np.shares_memory(_seen(a, numbers), _seen(b, numbers))
+
+
+def _seen(view: View, numbers: np.ndarray) -> np.ndarray:
+    """The view of these `numbers`, a byte each, in place of those of its buffer."""
+    return np.ndarray(view.shape, bool, numbers, view.start, view.steps)

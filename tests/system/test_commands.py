@@ -193,7 +193,7 @@ def test_plan_lists_the_program_with_every_call(place, answer, capsys):
     options = adapt_arguments(place)[1:]
     assert tt("plan", *options, "--program") == 0
     text = capsys.readouterr().out
-    assert "ARENA, " in text and "STAGES" in text and "SEGMENT prefix: " in text and "unfold(y=" in text
+    assert "ARENA, " in text and "STAGES" in text and "SEGMENT prefix: " in text and "enter(y=" in text
     assert answer("plan", *options, "--program")["program"] == text.rstrip("\n")
 
 

@@ -25,6 +25,8 @@ def c_call(line: Line) -> str:
 
 def _matmul(line: Line) -> str:
     y, x, w = line.call.args
+    if isinstance(w, Weight) and w.columns is None and len(x.shape) == 4:
+        return f"tt_multiply_windows({line.at(0)}, {line.at(1)}, {line.at(2)}, {_windows(line, x)})"
     if isinstance(w, Weight) and w.columns is None and is_plain(x):
         kernel = "tt_multiply_back" if w.transposed else "tt_multiply"
         return f"{kernel}({line.at(0)}, {line.at(1)}, {line.at(2)}, {y.extent[0]})"
@@ -33,10 +35,18 @@ def _matmul(line: Line) -> str:
 
 def _add_matmul(line: Line) -> str:
     y, x, w = line.call.args
-    if not (x.transposed and x.column_range is None and is_plain(y) and is_plain(w)):
+    if len(x.shape) == 4:
+        sizes = f"{_windows(line, x.T)}, {w.extent[1]}"
+        return f"tt_add_windows({line.at(0)}, {line.at(1)}, {line.at(2)}, {sizes})"
+    if not (x.steps == (1, x.extent[0]) and is_plain(y) and is_plain(w)):
         raise ProgramError(f"no sum of {y} and the product of {x} and {w} in C")
     sizes = w.extent[0], *y.extent
     return f"tt_add_transposed({line.at(0)}, {line.at(1)}, {line.at(2)}, {', '.join(map(str, sizes))})"
+
+
+def _windows(line: Line, x: View) -> str:
+    """The constant with the sizes of windows and the steps between them."""
+    return line.places.constant("windows", *x.shape, *x.steps[:3])
 
 
 def _depthwise_back(line: Line) -> str:
@@ -62,10 +72,11 @@ def _clear(line: Line) -> str:
     return f"memset({line.at(0)}, 0, sizeof *{line.at(0)} * {line.size(0)})"
 
 
-def _unfold(line: Line) -> str:
+def _enter(line: Line) -> str:
     """Of codes of an image, or of values, which a filter of one pixel reads."""
     if line.call.args[1].dtype == "uint8":
-        return of("tt_unfold", 0, 1, shape(1, 0, 2, 4), 7, (0, 0), 8, "tt_mean", "tt_scale")(line)
+        sizes = line.places.constant("shape", *line.extent(1), *line.extent(0)[:2], 1, 1)
+        return of("tt_enter_rows", 0, 1, sizes, 2, 3, 4, "tt_mean", "tt_scale")(line)
     if line.extent(0) != line.extent(1):
         raise ProgramError("no filters of several values in C")
     return of("tt_enter", 0, 1, total(0), "tt_mean", "tt_scale")(line)
@@ -89,6 +100,7 @@ CALLS: dict[str, Callable[[Line], str]] = {
     "depthwise_forward": of("tt_depthwise", 0, 1, 2, shape(1, 0, 4, 5), 6, 7),
     "depthwise_grad_input": _depthwise_back,
     "divide_rows": of("tt_divide_rows", 0, 1, 2, (0, 0), (0, 1)),
+    "enter": _enter,
     "gather_block": of("tt_gather_weights", 0, 1, 3, (0, 1)),
     "gather_columns": of("tt_gather_columns", 0, 1, 2, (0, 0), (1, 1), (0, 1)),
     "matmul": _matmul,
@@ -105,5 +117,4 @@ CALLS: dict[str, Callable[[Line], str]] = {
     "start_losses": of("tt_start_losses", 0),
     "take_step": of("tt_take_step", 0, 1, total(0)),
     "transposed": of("tt_transpose", 0, 1, (1, 0), (1, 1)),
-    "unfold": _unfold,
 }  # fmt: skip

@@ -67,4 +67,4 @@ class Places:
 
 
 def is_plain(view: View) -> bool:
-    return not view.transposed and view.column_range is None
+    return view.steps is None

@@ -20,8 +20,7 @@ MODULES = {
     ),
     "dense": (
         "accumulate", "add_bias", "add_bias_relu6", "add_bias_residual", "add_column_sums", "add_fisher",
-        "apply_mask", "copy", "gather_columns", "pack_mask", "pool", "pool_grad", "scatter_block",
-        "unfold",
+        "apply_mask", "copy", "enter", "gather_columns", "pack_mask", "pool", "pool_grad", "scatter_block",
     ),
     "depthwise": ("depthwise_forward", "depthwise_grad_input"),
     "depthwise_weight": ("depthwise_grad_weight",),

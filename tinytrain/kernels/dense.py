@@ -1,4 +1,4 @@
-"""What surrounds matrix products: unfolding an image, bias, ReLU6 and its mask, columns.
+"""What surrounds matrix products: the rows of an image, bias, ReLU6 and its mask, columns.
 
 Matrices are (rows, channels); a row is one position of one image.
 """
@@ -14,48 +14,39 @@ BELOW_SIX = np.nextafter(SIX, ZERO)
 
 
 @kernel
-def unfold(y, image, rows, size, stride, top, side, first, rotated, mean, scale):
-    """y (some rows, out width, rows * size * channels): patches of the output rows from `first` on.
+def enter(y, image, first, side, rotated, mean, scale):
+    """y (some rows, some columns, channels): numbers of the image rows from `first` on, with padding.
 
-    They have `rows` rows and `size` columns. `image` is (height, width, channels), uint8 or float32, read
-    turned by 180 degrees if it is to be `rotated`. A value v enters as ``(v - mean) * scale``, padding, which
-    is `top` rows and `side` columns before the first, as 0. `mean` and `scale` (size * channels,) are those
-    of the numbers that a patch takes from one image row.
+    `image` is (height, width, channels), uint8 or float32, read turned by 180 degrees if it is to be
+    `rotated`. A value v enters as ``(v - mean) * scale``; `side` columns before the first one, and what else
+    lies outside, as 0. `mean` and `scale` (width * channels,) are those of the numbers of a row.
     """
     height, width, channels = image.shape
-    pixels, line = image.reshape(-1), np.uint64(size * channels)
+    c1 = np.uint64(channels)
+    low = min(side, y.shape[1])
+    count = min(width, y.shape[1] - low)
+    begin, end = np.uint64(low) * c1, np.uint64(low + count) * c1
+    pixels, all_numbers = image.reshape(-1), np.uint64(y.shape[1]) * c1
     for i in range(y.shape[0]):
-        for dy in range(rows):
-            r = (first + i) * stride + dy - top
-            begin = np.uint64(dy * size * channels)
-            for j in range(y.shape[1]):
-                patch, q = y[i, j], j * stride - side
-                place = np.uint64((r * width + q) * channels)
-                whole = 0 <= r < height and q >= 0 and q + size <= width
-                if whole and not rotated:
-                    for k in range(line):
-                        patch[begin + k] = (np.float32(pixels[place + k]) - mean[k]) * scale[k]
-                    continue
-                if not whole:
-                    for k in range(line):
-                        patch[begin + k] = ZERO
-                if 0 <= r < height:
-                    low, high = max(0, -q), min(size, width - q)
-                    if rotated:
-                        last = (height - 1 - r) * width + width - 1 - q
-                        for p in range(low, high):
-                            # The 3 values of a pixel, or its 1 value 3 times: without a loop it is faster.
-                            k, at = np.uint64(p * channels), np.uint64((last - p) * channels)
-                            b, c = np.uint64(channels > 1), np.uint64(channels - 1)
-                            for d in range(np.uint64(2), c):
-                                e, value = k + d, np.float32(pixels[at + d])
-                                patch[begin + e] = (value - mean[e]) * scale[e]
-                            patch[begin + k] = (np.float32(pixels[at]) - mean[k]) * scale[k]
-                            patch[begin + k + b] = (np.float32(pixels[at + b]) - mean[k + b]) * scale[k + b]
-                            patch[begin + k + c] = (np.float32(pixels[at + c]) - mean[k + c]) * scale[k + c]
-                        continue
-                    for k in range(np.uint64(low * channels), np.uint64(high * channels)):
-                        patch[begin + k] = (np.float32(pixels[place + k]) - mean[k]) * scale[k]
+        r, row = first + i, y[i].reshape(-1)
+        if not 0 <= r < height:
+            for k in range(all_numbers):
+                row[k] = ZERO
+            continue
+        for k in range(begin):
+            row[k] = ZERO
+        if rotated:
+            last = np.uint64((height - r) * width - 1) * c1
+            for p in range(np.uint64(count)):
+                k = p * c1
+                for d in range(c1):
+                    row[begin + k + d] = (np.float32(pixels[last - k + d]) - mean[k + d]) * scale[k + d]
+        else:
+            place = np.uint64(r * width) * c1
+            for k in range(end - begin):
+                row[begin + k] = (np.float32(pixels[place + k]) - mean[k]) * scale[k]
+        for k in range(end, all_numbers):
+            row[k] = ZERO
 
 
 @kernel

@@ -23,7 +23,7 @@ CACHE = open_cache(cache_folder("jit"), packaged())  # before anything is read f
 if CACHE.warning and CACHE.folder:
     warn_once(CACHE.warning)
 # Kinds of arguments that `tinytrain.pipeline.warmup` has for a kernel, if they are several.
-SEVERAL = dict.fromkeys(("unfold", "add_products", "add_rounded", "embed", "embed_grad"), 2)
+SEVERAL = dict.fromkeys(("enter", "add_products", "add_rounded", "embed", "embed_grad"), 2)
 STRIDED = ("product",)  # kernels that take arrays of any strides
 NOT_KEPT = (
     "jit-cache: compiled kernels could not be kept ({}) and are compiled again in the next run; free some"

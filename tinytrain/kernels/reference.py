@@ -50,20 +50,21 @@ def add_matmul(y, x, w):
 
 
 def product(y, x, w, b, skip, how):
-    (add_matmul if how & ADDS else matmul)(y, x, w)
+    (add_matmul if how & ADDS else matmul)(y, x.reshape(len(y), -1), w)
     if how & BIAS:
         y += b + skip if how & SKIP else b
     if how & CLAMP:
         np.clip(y, 0, 6, out=y)
 
 
-def unfold(y, image, rows, size, stride, top, side, first, rotated, mean, scale):
+def enter(y, image, first, side, rotated, mean, scale):
     image = np.rot90(image, 2) if rotated else image
-    channels = image.shape[2]
-    values = ((image.astype(y.dtype) - mean[:channels]) * scale[:channels])[None]
-    padded = _padded(values, top, rows + stride, side + size)[:, first * stride :, size:]
-    taps = [window(padded, t // size, t % size, (1, *y.shape), stride)[0] for t in range(rows * size)]
-    y[...] = np.concatenate(taps, axis=-1)
+    height, width, channels = image.shape
+    y[...] = 0
+    for row, r in zip(y[:, side:], range(first, height), strict=False):
+        if r >= 0:
+            values = (image[r].astype(y.dtype) - mean[:channels]) * scale[:channels]
+            row[:width] = values[: len(row)]
 
 
 def _rows_read(x, lines, width, rows, size, stride, top, side):

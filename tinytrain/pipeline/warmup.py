@@ -63,7 +63,7 @@ def _layers_of_other_networks(table) -> None:
     for name in ("put_columns", "take_columns"):
         getattr(table, name)(x.reshape(-1, 4), x.reshape(-1, 4).copy(), 0)
     # Of items of float32.
-    table.unfold(np.zeros((1, 1, 4), np.float32), x[0], 1, 1, 1, 0, 0, 0, False, x[0, 0, 0], x[0, 0, 0])
+    table.enter(y[0], x[0], 0, 0, False, x[0, 0].reshape(-1), x[0, 0].reshape(-1))
     rows, factors = x.reshape(1, 4, 4), y.reshape(1, 4)
     table.scale_channels(rows, rows.copy(), factors)
     table.scale_channels_grad(factors, rows, rows.copy())

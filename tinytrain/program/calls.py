@@ -82,13 +82,16 @@ class Buffer:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class View:
-    """A contiguous part of a buffer from item `start` on, seen in another shape."""
+    """A contiguous part of a buffer from item `start` on, seen in another shape.
+
+    With `steps`, the distances in numbers along every axis, it has gaps or another order, or its windows
+    overlap: those views are for products only, and what is made of them is whole again.
+    """
 
     buffer: Buffer
     shape: tuple[int, ...]
     start: int = 0
-    column_range: tuple[int, int] | None = None
-    transposed: bool = False
+    steps: tuple[int, ...] | None = None
 
     @property
     def dtype(self) -> str:
@@ -96,11 +99,10 @@ class View:
 
     @property
     def extent(self) -> tuple[int, ...]:
-        """Shape of the array that a kernel gets."""
-        shape = self.shape
-        if self.column_range is not None:
-            shape = (*shape[:-1], self.column_range[1] - self.column_range[0])
-        return shape[::-1] if self.transposed else shape
+        """Shape of the array that a kernel gets; windows are a matrix for it."""
+        if self.steps is None or len(self.shape) == 2:
+            return self.shape
+        return math.prod(self.shape[:2]), math.prod(self.shape[2:])
 
     def rows(self, first: int, last: int) -> "View":
         """Entries [first, last) of the leading axis."""
@@ -108,18 +110,35 @@ class View:
         return View(self.buffer, (last - first, *self.shape[1:]), self.start + first * item)
 
     def columns(self, first: int, last: int) -> "View":
-        """Columns [first, last) of a matrix: the one view that is not contiguous, for products only."""
-        return replace(self, column_range=(first, last))
+        """Columns [first, last) of a matrix."""
+        return View(self.buffer, (self.shape[0], last - first), self.start + first, (self.shape[1], 1))
+
+    def windows(self, size: tuple[int, int], stride: int) -> "View":
+        """What filters of this size read of a plane (height, width, channels): a matrix with a row for each.
+
+        Its four axes are rows and columns of filters, rows of one filter and the numbers that it reads there.
+        """
+        height, width, channels = self.shape
+        shape = (height - size[0]) // stride + 1, (width - size[1]) // stride + 1, size[0], size[1] * channels
+        line = width * channels
+        return View(self.buffer, shape, self.start, (stride * line, stride * channels, line, 1))
 
     def reshape(self, *shape: int) -> "View":
         if -1 in shape:
             known = -math.prod(shape)
             shape = tuple(self.size // known if s == -1 else s for s in shape)
-        return View(self.buffer, shape, self.start, self.column_range, self.transposed)
+        return View(self.buffer, shape, self.start)
 
     @property
     def size(self) -> int:
         return math.prod(self.shape)
+
+    @property
+    def span(self) -> int:
+        """Numbers of the buffer from the first to the last one of the view."""
+        if self.steps is None:
+            return self.size
+        return 1 + sum((n - 1) * step for n, step in zip(self.shape, self.steps, strict=True))
 
     @property
     def flat(self) -> "View":
@@ -132,7 +151,10 @@ class View:
 
     @property
     def T(self) -> "View":  # noqa: N802 - the name numpy gives it
-        return replace(self, transposed=True)
+        """Of a matrix or of windows."""
+        half, steps = len(self.shape) // 2, self.steps or (self.shape[1], 1)
+        shape = *self.shape[half:], *self.shape[:half]
+        return View(self.buffer, shape, self.start, (*steps[half:], *steps[:half]))
 
 
 @dataclass(frozen=True, slots=True)

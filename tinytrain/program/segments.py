@@ -169,10 +169,10 @@ def turns(segment: Segment, shared: Container[Buffer]) -> list[range]:
     for k, views in adding:
         for view in views:
             numbers = last.setdefault(view.buffer, np.zeros(view.buffer.shape, int)).reshape(-1)
-            numbers[view.start : view.start + view.size] = k
+            numbers[view.start : view.start + view.span] = k
     found: list[range] = []
     for k, views in adding:
-        end = max(int(last[v.buffer].reshape(-1)[v.start : v.start + v.size].max()) for v in views) + 1
+        end = max(int(last[v.buffer].reshape(-1)[v.start : v.start + v.span].max()) for v in views) + 1
         if found and k < found[-1].stop:
             found[-1] = range(found[-1].start, max(end, found[-1].stop))
         else:

@@ -155,6 +155,7 @@ KERNELS: dict[str, Signature] = {
     "dequantize": _of(x=writes("n"), codes=reads("n", CODES), span=reads("*")),
     "embed": _of(y=writes("m c"), ids=reads("m", None), w=reads("* c"), b=reads("c")),
     "embed_grad": _of(gw=updates("v c"), ids=reads("m", None), g=reads("m c")),
+    "enter": _of(y=writes("r q c"), image=reads("* * c", None)),
     "entropy": _of(loss=writes("n"), residual=writes("n k"), cosine=reads("n k")),
     "fold_bias": _of(y=writes("n", SUMS), b=reads("n"), unit=reads("n"), w=reads("* *", INT8)),
     "gather_codes": _of(y=writes("m k", INT8), x=reads("m n", INT8), columns=reads("k", INDICES)),
@@ -222,8 +223,8 @@ KERNELS: dict[str, Signature] = {
         macs=_times(0, 1, 1),
     ),
     "product": _of(
-        y=updates("m n"), x=reads("m k"), w=reads("k n"), b=reads("*"), skip=reads("* *"),
-        macs=_times(0, 1, 1),
+        y=updates("m n"), x=reads("* * * *"), w=reads("k n"), b=reads("*"), skip=reads("* *"),
+        macs=_times(0, 2, 0),
     ),
     "prototype_loss": _of(
         loss=writes("n"), residual=writes("n k"), cosine=writes("n k"), f=reads("n d"),
@@ -261,7 +262,6 @@ KERNELS: dict[str, Signature] = {
     "sum_pixels": _of(y=writes("*", "int64"), x=reads("* * *", IMAGE)),
     "take_columns": _of(y=writes("m *"), x=reads("m *")),
     "take_step": _of(w=updates("n"), steps=reads("n")),
-    "unfold": _of(y=writes("r q p"), image=reads("h w c", None)),
     "unfold_codes": _of(y=writes("r q p", "int16"), image=reads("h w c", IMAGE)),
     "unfold_plane": _of(y=writes("r q p"), x=reads("n h w c")),
     "unfold_plane_codes": _of(y=writes("r q p", INT8), x=reads("n h w c", INT8)),

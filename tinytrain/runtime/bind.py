@@ -5,7 +5,7 @@ from collections.abc import Container, Iterator, Sequence
 import numpy as np
 
 from tinytrain.base.arena import Arena
-from tinytrain.kernels.dispatch.direct import BIAS, CLAMP, NOTHING, SKIP, direct
+from tinytrain.kernels.dispatch.direct import BIAS, CLAMP, NOTHING, SKIP, direct, windows
 from tinytrain.kernels.dispatch.native_calls import join_native
 from tinytrain.program.backends.working_copy import WorkingCopy
 from tinytrain.program.calls import (
@@ -93,7 +93,7 @@ class Binder:
         def argument(arg):
             key = arg
             if isinstance(arg, View):
-                key = arg.buffer, arg.start, arg.shape, arg.column_range, arg.transposed
+                key = arg.buffer, arg.start, arg.shape, arg.steps
             elif not isinstance(arg, Weight):
                 return self._argument(arg, flat)
             if key not in arrays:
@@ -103,15 +103,18 @@ class Binder:
         calls = []
         for name, given in together(segment.calls):
             kernel = name and ((own or {}).get(name) or getattr(self.kernels, name))
-            calls.append(kernel and direct(kernel, tuple(map(argument, given))))
+            given = tuple(map(argument, given))
+            if name == "product":
+                given = given[0], windows(given[1]), *given[2:]
+            calls.append(kernel and direct(kernel, given))
         return calls, tuple(map(argument, segment.outputs))
 
     def _argument(self, arg, flat):
         if isinstance(arg, View):
-            array = flat[arg.buffer][arg.start : arg.start + arg.size].reshape(arg.shape)
-            if arg.column_range is not None:
-                array = array[:, slice(*arg.column_range)]
-            return array.T if arg.transposed else array
+            array = flat[arg.buffer][arg.start : arg.start + arg.span]
+            if arg.steps is None:
+                return array.reshape(arg.shape)
+            return np.ndarray(arg.shape, array.dtype, array, 0, [array.itemsize * step for step in arg.steps])
         if isinstance(arg, Weight):
             weight = self.working.weight(arg.layer)
             if arg.flat:

@@ -76,19 +76,31 @@ static void add_terms(float *y, const float *factors, float lines[][TT_BLOCK], u
 /* y (rows, cout) = x (rows, fan_in) times the weights, summed in the order of fan_in. */
 void tt_multiply(float *y, const float *x, tt_layer layer, uint32_t rows)
 {
-    uint32_t fan_in = layer.kept->fan_in, cout = layer.kept->cout;
+    uint32_t fan_in = layer.kept->fan_in;
+
+    tt_multiply_windows(y, x, layer, (tt_windows){1, rows, 1, fan_in, 0, fan_in, 0});
+}
+
+/* Likewise of windows: line by line of each. */
+void tt_multiply_windows(float *y, const float *x, tt_layer layer, tt_windows s)
+{
+    uint32_t cout = layer.kept->cout;
     float lines[AT_ONCE][TT_BLOCK];
 
-    tt_clear(y, rows * cout);
+    tt_clear(y, s.down * s.across * cout);
     for (uint32_t first = 0; first < cout; first += TT_BLOCK) {
         uint32_t n = cout - first < TT_BLOCK ? cout - first : TT_BLOCK;
-        for (uint32_t k = 0; k < fan_in; k += AT_ONCE) {
-            uint32_t terms = fan_in - k < AT_ONCE ? fan_in - k : AT_ONCE;
-            for (uint32_t t = 0; t < terms; t++)
-                tt_weight_row(lines[t], layer, k + t, first, n);
-            for (uint32_t i = 0; i < rows; i++)
-                add_terms(y + i * cout + first, x + i * fan_in + k, lines, terms, n);
-        }
+        for (uint32_t l = 0; l < s.lines; l++)
+            for (uint32_t k = 0; k < s.terms; k += AT_ONCE) {
+                uint32_t terms = s.terms - k < AT_ONCE ? s.terms - k : AT_ONCE;
+                const float *from = x + l * s.line_step + k;
+                float *out = y + first;
+                for (uint32_t t = 0; t < terms; t++)
+                    tt_weight_row(lines[t], layer, l * s.terms + k + t, first, n);
+                for (uint32_t i = 0; i < s.down; i++)
+                    for (uint32_t j = 0; j < s.across; j++, out += cout)
+                        add_terms(out, from + i * s.down_step + j * s.across_step, lines, terms, n);
+            }
     }
 }
 
@@ -119,10 +131,22 @@ void tt_multiply_back(float *gx, const float *g, tt_layer layer, uint32_t rows)
 /* y (columns, n) += x^T g, of x (rows, columns) and g (rows, n). */
 void tt_add_transposed(float *y, const float *x, const float *g, uint32_t rows, uint32_t columns, uint32_t n)
 {
-    for (uint32_t p = 0; p < rows; p++, x += columns, g += n)
-        for (uint32_t i = 0; i < columns; i++)
-            for (uint32_t j = 0; j < n; j++)
-                y[i * n + j] = tt_fused(x[i], g[j], y[i * n + j]);
+    tt_add_windows(y, x, g, (tt_windows){1, rows, 1, columns, 0, columns, 0}, n);
+}
+
+/* Likewise of windows x. */
+void tt_add_windows(float *y, const float *x, const float *g, tt_windows s, uint32_t n)
+{
+    for (uint32_t i = 0; i < s.down; i++)
+        for (uint32_t j = 0; j < s.across; j++, g += n) {
+            float *out = y;
+            for (uint32_t l = 0; l < s.lines; l++)
+                for (uint32_t k = 0; k < s.terms; k++, out += n) {
+                    float factor = x[i * s.down_step + j * s.across_step + l * s.line_step + k];
+                    for (uint32_t c = 0; c < n; c++)
+                        out[c] = tt_fused(factor, g[c], out[c]);
+                }
+        }
 }
 
 /* y (rows, cout) += bias. */

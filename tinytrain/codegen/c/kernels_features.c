@@ -1,22 +1,17 @@
 /* What a float32 network reads of an image, and its features in 8 bits. */
 #include "kernels_float32.h"
 
-/* y (rows, out_width, kernel * kernel * channels) = patches of output rows from `first` on. A value v of the
- * image enters as (v - mean) * scale of its channel, padding as 0. */
-void tt_unfold(float *y, const uint8_t *image, tt_shape s, uint32_t first, uint32_t rows, int rotated,
-               const float *mean, const float *scale)
+/* y (out_height, out_width, channels) = pixels from row `first` and column -`side` of the image on. A value v
+ * enters as (v - mean) * scale of its channel, what lies outside as 0. */
+void tt_enter_rows(float *y, const uint8_t *image, tt_shape s, int first, int side, int rotated, const float *mean,
+                   const float *scale)
 {
-    int pad = (s.kernel - 1) / 2;
-
-    for (uint32_t i = 0; i < rows; i++)
-        for (int j = 0; j < s.out_width; j++)
-            for (int dy = 0; dy < s.kernel; dy++)
-                for (int dx = 0; dx < s.kernel; dx++) {
-                    int r = (int)(first + i) * s.stride + dy - pad, q = j * s.stride + dx - pad;
-                    const uint8_t *pixel = tt_pixel_at(image, s, r, q, rotated);
-                    for (uint32_t c = 0; c < s.channels; c++)
-                        *y++ = pixel ? ((float)pixel[c] - mean[c]) * scale[c] : 0.0f;
-                }
+    for (int i = 0; i < s.out_height; i++)
+        for (int j = 0; j < s.out_width; j++) {
+            const uint8_t *pixel = tt_pixel_at(image, s, first + i, j - side, rotated);
+            for (uint32_t c = 0; c < s.channels; c++)
+                *y++ = pixel ? ((float)pixel[c] - mean[c]) * scale[c] : 0.0f;
+        }
 }
 
 /* y (n,) = values x of an item of one pixel with n channels, likewise. */

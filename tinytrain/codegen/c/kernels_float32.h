@@ -29,6 +29,12 @@ typedef struct {
     const tt_change *change;
 } tt_layer;
 
+/* What filters read of a plane: a matrix with a row for each of `down` rows of `across` filters, and in it `terms`
+ * neighbouring numbers of each of `lines` rows of the plane. The steps are from one of each to the next. */
+typedef struct {
+    uint32_t down, across, lines, terms, down_step, across_step, line_step;
+} tt_windows;
+
 /* x between 0 and 6. */
 static inline float tt_relu6(float x)
 {
@@ -41,8 +47,10 @@ const float *tt_bias(tt_layer layer);
 float tt_weight(tt_layer layer, uint32_t row, uint32_t column);
 void tt_weight_row(float *out, tt_layer layer, uint32_t row, uint32_t first, uint32_t n);
 void tt_multiply(float *y, const float *x, tt_layer layer, uint32_t rows);
+void tt_multiply_windows(float *y, const float *x, tt_layer layer, tt_windows windows);
 void tt_multiply_back(float *gx, const float *g, tt_layer layer, uint32_t rows);
 void tt_add_transposed(float *y, const float *x, const float *g, uint32_t rows, uint32_t columns, uint32_t n);
+void tt_add_windows(float *y, const float *x, const float *g, tt_windows windows, uint32_t n);
 void tt_add_bias(float *y, tt_layer layer, uint32_t rows);
 void tt_add_bias_relu6(float *y, tt_layer layer, uint32_t rows);
 void tt_add_bias_residual(float *y, tt_layer layer, const float *skip, uint32_t rows);
@@ -57,8 +65,8 @@ void tt_depthwise(float *y, const float *x, tt_layer layer, tt_shape shape, int 
 void tt_depthwise_grad_input(float *gx, const float *g, tt_layer layer, tt_shape shape);
 
 /* kernels_features.c */
-void tt_unfold(float *y, const uint8_t *image, tt_shape shape, uint32_t first, uint32_t rows, int rotated,
-               const float *mean, const float *scale);
+void tt_enter_rows(float *y, const uint8_t *image, tt_shape shape, int first, int side, int rotated, const float *mean,
+                   const float *scale);
 void tt_enter(float *y, const float *x, uint32_t n, const float *mean, const float *scale);
 void tt_quantize(uint8_t *codes, float *span, const float *x, uint32_t n);
 void tt_dequantize(float *x, const uint8_t *codes, const float *span, uint32_t n);

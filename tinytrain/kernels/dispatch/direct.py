@@ -21,10 +21,18 @@ def direct(kernel, arguments: tuple) -> tuple:
 
 
 def products(product, how: int):
-    """The kernel `product` as a function of (y, x, w)."""
+    """The kernel `product` as a function of (y, x, w), of a matrix x or of windows."""
+
+    def whole(y, x, w):
+        return y, windows(x), w, *NOTHING, how
 
     def multiply(y, x, w):
-        product(y, x, w, *NOTHING, how)
+        product(*whole(y, x, w))
 
-    multiply.direct = lambda arguments: direct(product, (*arguments, *NOTHING, how))
+    multiply.direct = lambda arguments: direct(product, whole(*arguments))
     return multiply
+
+
+def windows(x: np.ndarray) -> np.ndarray:
+    """A matrix (m, k) as the kernel `product` takes it; windows of four axes as they are."""
+    return x if x.ndim == 4 else x[None, :, None]

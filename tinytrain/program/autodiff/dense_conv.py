@@ -1,6 +1,6 @@
-"""Kernel calls of the first layer: matrix products of patches of some output rows of an image at a time.
+"""Kernel calls of the first layer: matrix products of what its filters read of some rows of an image.
 
-Pixels are normalised while they are unfolded. `emitter` is the `Emitter` of the pass.
+Pixels are normalised once for all filters that read them. `emitter` is the `Emitter` of the pass.
 """
 
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tinytrain.program.autodiff import grouped_conv
-from tinytrain.program.autodiff.matrix_products import add_bias, add_product, patches
+from tinytrain.program.autodiff.matrix_products import add_bias, add_product
 from tinytrain.program.calls import View
 
 
@@ -23,21 +23,21 @@ def forward_rows(emitter, i: int, y: View, image: View, first: int) -> None:
 
 
 def _forward_rows(emitter, i: int, y: View, image: View, first: int, activation: str | None) -> None:
-    room = patches(emitter, i, emitter.nodes[i].filter_hw[0])
-    for a, b, part in _unfolded(emitter, i, room, image, (first, first + y.shape[0])):
+    room = image_rows(emitter, i, y.shape[0])
+    for a, b, windows in _windows(emitter, i, room, image, (first, first + y.shape[0])):
         rows = y.rows(a - first, b - first).matrix
-        emitter.segment.call("matmul", rows, part.matrix, emitter.weight(i))
+        emitter.segment.call("matmul", rows, windows, emitter.weight(i))
         add_bias(emitter, i, rows, None, activation)
 
 
 def grad_weight(emitter, i: int, gw: View, x: View, g: View) -> None:
-    """The input is unfolded once more, in row tiles."""
+    """The input enters once more, in row tiles."""
     height = emitter.nodes[i].filter_hw[0]
-    room = patches(emitter, i, height)
+    room = image_rows(emitter, i, height)
     for k in range(emitter.n):
         gk = _image(g, k)
-        for a, b, part in _unfolded(emitter, i, room, x.rows(k, k + 1), (0, height)):
-            add_product(emitter, gw, part.matrix, gk.rows(a, b).matrix)
+        for a, b, windows in _windows(emitter, i, room, x.rows(k, k + 1), (0, height)):
+            add_product(emitter, gw, windows, gk.rows(a, b).matrix)
 
 
 trained_input = grouped_conv.trained_input  # all of the input
@@ -48,15 +48,31 @@ def _image(x: View, k: int) -> View:
     return x.rows(k, k + 1).reshape(*x.shape[1:])
 
 
-def _unfolded(
+def image_rows(emitter, i: int, count: int) -> View:
+    """Memory for the image rows that some of `count` output rows read, with padding."""
+    layer = emitter.nodes[i]
+    (rows, columns), stride = layer.kernel, layer.stride[0]
+    width = (layer.filter_hw[1] - 1) * stride + columns
+    fit = emitter.patch_bytes // (emitter.segment.backend.itemsize * width * layer.cin)
+    lines = (max(1, min(count, (fit - rows) // stride + 1)) - 1) * stride + rows
+    return emitter.segment.activations(f"{layer.name} image rows", lines, width, layer.cin)
+
+
+def _windows(
     emitter, i: int, room: View, image: View, rows: tuple[int, int]
 ) -> Iterator[tuple[int, int, View]]:
-    """Output `rows` [first, last) in row tiles: (first, last, patches of the tile, which lie in `room`)."""
+    """Output `rows` [first, last) in row tiles: (first, last, what they read, which lies in `room`)."""
     layer, spec, (first, last) = emitter.nodes[i], emitter.network.input, rows
-    norm = [np.tile(np.array(values, np.float32), layer.kernel[1]) for values in (spec.mean, spec.scale)]
-    for a in range(first, last, room.shape[0]):
-        b = min(a + room.shape[0], last)
-        part = room.rows(0, b - a)
-        whole, how = image.reshape(*spec.shape), (*layer.kernel, layer.stride[0], *layer.pad, a, spec.rotated)
-        emitter.segment.call("unfold", part, whole, *how, *norm)
-        yield a, b, part
+    (size, _), stride, (top, side) = layer.kernel, layer.stride[0], layer.pad
+    norm = [emitter.once(_of_row, values, spec.shape[1]) for values in (spec.mean, spec.scale)]
+    tile = (room.shape[0] - size) // stride + 1
+    for a in range(first, last, tile):
+        b = min(a + tile, last)
+        part = room.rows(0, (b - a - 1) * stride + size)
+        how = a * stride - top, side, spec.rotated
+        emitter.segment.call("enter", part, image.reshape(*spec.shape), *how, *norm)
+        yield a, b, part.windows(layer.kernel, stride)
+
+
+def _of_row(values: tuple[float, ...], width: int) -> np.ndarray:
+    return np.tile(np.array(values, np.float32), width)
