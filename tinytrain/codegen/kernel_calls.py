@@ -26,7 +26,8 @@ def c_call(line: Line) -> str:
 def _matmul(line: Line) -> str:
     y, x, w = line.call.args
     if isinstance(w, Weight) and w.columns is None and len(x.shape) == 4:
-        return f"tt_multiply_windows({line.at(0)}, {line.at(1)}, {line.at(2)}, {_windows(line, x)})"
+        sizes = line.places.constant("windows", *x.shape, *x.steps[:3])
+        return f"tt_multiply_windows({line.at(0)}, {line.at(1)}, {line.at(2)}, {sizes})"
     if isinstance(w, Weight) and w.columns is None and is_plain(x):
         kernel = "tt_multiply_back" if w.transposed else "tt_multiply"
         return f"{kernel}({line.at(0)}, {line.at(1)}, {line.at(2)}, {y.extent[0]})"
@@ -35,18 +36,10 @@ def _matmul(line: Line) -> str:
 
 def _add_matmul(line: Line) -> str:
     y, x, w = line.call.args
-    if len(x.shape) == 4:
-        sizes = f"{_windows(line, x.T)}, {w.extent[1]}"
-        return f"tt_add_windows({line.at(0)}, {line.at(1)}, {line.at(2)}, {sizes})"
     if not (x.steps == (1, x.extent[0]) and is_plain(y) and is_plain(w)):
         raise ProgramError(f"no sum of {y} and the product of {x} and {w} in C")
     sizes = w.extent[0], *y.extent
     return f"tt_add_transposed({line.at(0)}, {line.at(1)}, {line.at(2)}, {', '.join(map(str, sizes))})"
-
-
-def _windows(line: Line, x: View) -> str:
-    """The constant with the sizes of windows and the steps between them."""
-    return line.places.constant("windows", *x.shape, *x.steps[:3])
 
 
 def _depthwise_back(line: Line) -> str:

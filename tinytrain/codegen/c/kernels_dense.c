@@ -73,15 +73,7 @@ static void add_terms(float *y, const float *factors, float lines[][TT_BLOCK], u
             y[j] = tt_fused(factors[k], lines[k][j], y[j]);
 }
 
-/* y (rows, cout) = x (rows, fan_in) times the weights, summed in the order of fan_in. */
-void tt_multiply(float *y, const float *x, tt_layer layer, uint32_t rows)
-{
-    uint32_t fan_in = layer.kept->fan_in;
-
-    tt_multiply_windows(y, x, layer, (tt_windows){1, rows, 1, fan_in, 0, fan_in, 0});
-}
-
-/* Likewise of windows: line by line of each. */
+/* y (down * across, cout) = x (down * across, lines * terms) times the weights, summed in the order of terms. */
 void tt_multiply_windows(float *y, const float *x, tt_layer layer, tt_windows s)
 {
     uint32_t cout = layer.kept->cout;
@@ -102,6 +94,14 @@ void tt_multiply_windows(float *y, const float *x, tt_layer layer, tt_windows s)
                         add_terms(out, from + i * s.down_step + j * s.across_step, lines, terms, n);
             }
     }
+}
+
+/* Likewise of x (rows, fan_in). */
+void tt_multiply(float *y, const float *x, tt_layer layer, uint32_t rows)
+{
+    uint32_t fan_in = layer.kept->fan_in;
+
+    tt_multiply_windows(y, x, layer, (tt_windows){1, rows, 1, fan_in, 0, fan_in, 0});
 }
 
 /* gx (rows, fan_in) = g (rows, cout) times the transposed weights, summed in the order of cout. */
@@ -131,22 +131,10 @@ void tt_multiply_back(float *gx, const float *g, tt_layer layer, uint32_t rows)
 /* y (columns, n) += x^T g, of x (rows, columns) and g (rows, n). */
 void tt_add_transposed(float *y, const float *x, const float *g, uint32_t rows, uint32_t columns, uint32_t n)
 {
-    tt_add_windows(y, x, g, (tt_windows){1, rows, 1, columns, 0, columns, 0}, n);
-}
-
-/* Likewise of windows x. */
-void tt_add_windows(float *y, const float *x, const float *g, tt_windows s, uint32_t n)
-{
-    for (uint32_t i = 0; i < s.down; i++)
-        for (uint32_t j = 0; j < s.across; j++, g += n) {
-            float *out = y;
-            for (uint32_t l = 0; l < s.lines; l++)
-                for (uint32_t k = 0; k < s.terms; k++, out += n) {
-                    float factor = x[i * s.down_step + j * s.across_step + l * s.line_step + k];
-                    for (uint32_t c = 0; c < n; c++)
-                        out[c] = tt_fused(factor, g[c], out[c]);
-                }
-        }
+    for (uint32_t p = 0; p < rows; p++, x += columns, g += n)
+        for (uint32_t i = 0; i < columns; i++)
+            for (uint32_t j = 0; j < n; j++)
+                y[i * n + j] = tt_fused(x[i], g[j], y[i * n + j]);
 }
 
 /* y (rows, cout) += bias. */

@@ -30,7 +30,7 @@ typedef struct {
 } tt_layer;
 
 /* What filters read of a plane: a matrix with a row for each of `down` rows of `across` filters, and in it `terms`
- * neighbouring numbers of each of `lines` rows of the plane. The steps are from one of each to the next. */
+ * neighbouring numbers of each of `lines` rows of the plane. Steps are from one of them to the next. */
 typedef struct {
     uint32_t down, across, lines, terms, down_step, across_step, line_step;
 } tt_windows;
@@ -50,7 +50,6 @@ void tt_multiply(float *y, const float *x, tt_layer layer, uint32_t rows);
 void tt_multiply_windows(float *y, const float *x, tt_layer layer, tt_windows windows);
 void tt_multiply_back(float *gx, const float *g, tt_layer layer, uint32_t rows);
 void tt_add_transposed(float *y, const float *x, const float *g, uint32_t rows, uint32_t columns, uint32_t n);
-void tt_add_windows(float *y, const float *x, const float *g, tt_windows windows, uint32_t n);
 void tt_add_bias(float *y, tt_layer layer, uint32_t rows);
 void tt_add_bias_relu6(float *y, tt_layer layer, uint32_t rows);
 void tt_add_bias_residual(float *y, tt_layer layer, const float *skip, uint32_t rows);

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tinytrain.program.autodiff import grouped_conv
-from tinytrain.program.autodiff.matrix_products import add_bias, add_product
+from tinytrain.program.autodiff.matrix_products import add_bias, add_product, patches
 from tinytrain.program.calls import View
 
 
@@ -49,13 +49,14 @@ def _image(x: View, k: int) -> View:
 
 
 def image_rows(emitter, i: int, count: int) -> View:
-    """Memory for the image rows that some of `count` output rows read, with padding."""
-    layer = emitter.nodes[i]
-    (rows, columns), stride = layer.kernel, layer.stride[0]
-    width = (layer.filter_hw[1] - 1) * stride + columns
-    fit = emitter.patch_bytes // (emitter.segment.backend.itemsize * width * layer.cin)
-    lines = (max(1, min(count, (fit - rows) // stride + 1)) - 1) * stride + rows
-    return emitter.segment.activations(f"{layer.name} image rows", lines, width, layer.cin)
+    """Memory for the image rows, with padding, that some of `count` output rows read.
+
+    These are as many as would fill a row tile if what each filter reads were copied: calls stay few.
+    """
+    layer, stride = emitter.nodes[i], emitter.nodes[i].stride[0]
+    tile = patches(emitter, i, count).shape[:2]
+    height, width = ((n - 1) * stride + size for n, size in zip(tile, layer.kernel, strict=True))
+    return emitter.segment.activations(f"{layer.name} image rows", height, width, layer.cin)
 
 
 def _windows(
