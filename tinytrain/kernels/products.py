@@ -46,7 +46,13 @@ def product(y, x, w, b, skip, how):
     `how` is a sum of: ADDS, y is added to; BIAS, then b (n,) is added; SKIP, b + skip (m, n) is; CLAMP, the
     result is limited to 0 to 6.
     """
-    _add_tiles((y, x, w, b, skip), how)
+    blocks, m, lines, k = x.shape
+    for i in range(blocks):
+        first, end = i * m, (i + 1) * m
+        for j in range(lines):
+            now = how | ADDS if j else how
+            now = now if j == lines - 1 else now & ADDS  # what comes after the product does so once
+            _add_tiles((y[first:end], x[i, :, j], w[j * k : (j + 1) * k], b, skip[first:end]), now)
 
 
 def _tile(target: Target) -> tuple[int, tuple[int, ...]]:
@@ -70,7 +76,7 @@ class _Product:
     def __init__(self, context, builder, arrays, how):
         self.context, self.builder, self.target = context, builder, target_of(context)
         self.y, self.x, self.w, self.b, self.skip = (_Matrix(builder, array) for array in arrays)
-        self.n, (self.blocks, self.m, self.lines, self.k) = self.y.shape[1], self.x.shape
+        (self.m, self.n), self.k = self.y.shape, self.w.shape[0]
         self.rows, self.columns = _tile(self.target)
         self.packed = room(builder, FLOAT, TERMS * self.columns[0])
         flags = (ADDS, BIAS, CLAMP, SKIP)
@@ -89,30 +95,24 @@ class _Product:
         return self.builder.select(self.builder.icmp_signed("<", a, b), a, b)
 
     def emit(self) -> None:
-        b, none = self.builder, INDEX(0)
+        b = self.builder
         along = b.icmp_signed("==", self.w.steps[1], INDEX(1))
-        terms = b.select(b.icmp_signed("==", self.k, none), INDEX(1), self.k)
+        terms = b.select(b.icmp_signed("==", self.k, INDEX(0)), INDEX(1), self.k)
         most = b.select(along, terms, self.least(terms, INDEX(TERMS)))
-        in_line = b.udiv(b.add(terms, b.sub(most, INDEX(1))), most)
-        parts = b.select(along, INDEX(1), b.mul(self.lines, in_line))
-        together = b.select(along, self.lines, INDEX(1))
-        with cgutils.for_range(b, self.blocks) as block:
-            self.block, done = block.index, none
-            for wide in self.columns:
-                many = b.udiv(b.sub(self.n, done), INDEX(wide))
-                with cgutils.for_range(b, many) as loop, cgutils.for_range(b, parts) as part:
-                    column = b.add(done, b.mul(loop.index, INDEX(wide)))
-                    first = b.udiv(part.index, in_line)
-                    term = b.mul(b.sub(part.index, b.mul(first, in_line)), most)
-                    some = self.least(most, b.sub(self.k, term))
-                    line = self.at(self.w, b.add(b.mul(first, self.k), term), column)
-                    with b.if_then(b.not_(along)):
-                        self.pack(line, some, wide)
-                    line = b.select(along, line, self.packed), b.select(along, self.w.steps[0], INDEX(wide))
-                    adds = b.or_(self.adds, b.icmp_signed("!=", part.index, none))
-                    ends = b.icmp_signed("==", part.index, b.sub(parts, INDEX(1)))
-                    self.strip(column, wide, ((first, together), term, some, line), adds, ends)
-                done = b.add(done, b.mul(many, INDEX(wide)))
+        last, done = b.udiv(b.sub(terms, INDEX(1)), most), INDEX(0)
+        for wide in self.columns:
+            many = b.udiv(b.sub(self.n, done), INDEX(wide))
+            with cgutils.for_range(b, many) as loop, cgutils.for_range(b, b.add(last, INDEX(1))) as part:
+                column = b.add(done, b.mul(loop.index, INDEX(wide)))
+                term = b.mul(part.index, most)
+                some = self.least(most, b.sub(self.k, term))
+                line = self.at(self.w, term, column)
+                with b.if_then(b.not_(along)):
+                    self.pack(line, some, wide)
+                line = b.select(along, line, self.packed), b.select(along, self.w.steps[0], INDEX(wide))
+                adds = b.or_(self.adds, b.icmp_signed("!=", term, INDEX(0)))
+                self.strip(column, wide, (term, some, line), adds, b.icmp_signed("==", part.index, last))
+            done = b.add(done, b.mul(many, INDEX(wide)))
 
     def pack(self, line, some, wide: int) -> None:
         """`wide` columns of w, `some` terms of each: neighbouring terms are neighbours in memory or not."""
@@ -157,13 +157,9 @@ class _Product:
             last = b.sub(b.sub(self.m, INDEX(1)), first)
             there = [b.icmp_signed("<=", INDEX(p), last) for p in range(1, self.rows)]
 
-            def rows(matrix, *column):
+            def rows(matrix, column):
                 """Pointers to a number of each row."""
-                if matrix is self.x:
-                    found, step = [self.at(matrix, self.block, first, *column)], matrix.steps[1]
-                else:
-                    row = b.add(b.mul(self.block, self.m), first)
-                    found, step = [self.at(matrix, row, *column)], matrix.steps[0]
+                found, step = [self.at(matrix, first, column)], matrix.steps[0]
                 for one in there:
                     found.append(b.gep(found[-1], [b.select(one, step, INDEX(0))]))
                 return found
@@ -189,14 +185,8 @@ class _Product:
             store(b, b.load(one), place)
 
     def add(self, rows, sums, wide, terms) -> None:
-        b, ((first, together), term, some, (line, step)) = self.builder, terms
-        with cgutils.for_range(b, together) as loop:
-            weights = b.gep(line, [b.mul(b.mul(loop.index, self.k), step)]), step
-            self.add_line(rows(self.x, b.add(first, loop.index), term), sums, wide, some, weights)
-
-    def add_line(self, own, sums, wide, some, weights) -> None:
-        """Some neighbouring terms, from the place of each row in x on."""
-        b, (vector, places), (line, step), done = self.builder, wide, weights, INDEX(0)
+        b, (vector, places), (term, some, (line, step)) = self.builder, *(wide, terms)
+        own, done = rows(self.x, term), INDEX(0)
 
         def add_term(k, factors):
             values = [load(b, vector, b.gep(line, [b.add(b.mul(k, step), p)])) for p in places]
@@ -205,7 +195,7 @@ class _Product:
                     b.store(emit_fused(self.context, b, factor, value, b.load(one)), one)
 
         if self.target.arm and vector.count == 4:  # it multiplies by one lane of a vector
-            neighbours = b.icmp_signed("==", self.x.steps[3], INDEX(1))
+            neighbours = b.icmp_signed("==", self.x.steps[1], INDEX(1))
             done = b.select(neighbours, b.and_(some, INDEX(-4)), done)
             with cgutils.for_range(b, b.udiv(done, INDEX(4))) as loop:
                 k = b.mul(loop.index, INDEX(4))
@@ -214,7 +204,7 @@ class _Product:
                     add_term(b.add(k, INDEX(lane)), [shuffled(b, four, four, [lane] * 4) for four in fours])
         with cgutils.for_range(b, b.sub(some, done)) as loop:
             k = b.add(done, loop.index)
-            at = b.mul(k, self.x.steps[3])
+            at = b.mul(k, self.x.steps[1])
             add_term(k, [spread(b, b.load(b.gep(pointer, [at])), vector) for pointer in own])
 
     def finish(self, rows, column, sums, wide) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from tinytrain.network.network import Network
 from tinytrain.network.node import reached
 from tinytrain.program.autodiff.activations import INPUT, OUTPUT, activate, activation_grad, keeps_of, kept
-from tinytrain.program.autodiff.dense_conv import image_rows
 from tinytrain.program.autodiff.fused_block import end_of_fused, fused_block
 from tinytrain.program.autodiff.ops import IMAGE, OPS, Op
 from tinytrain.program.autodiff.streamed import streamed, streamed_nodes
@@ -129,10 +128,6 @@ class Emitter:
             inputs = [made[k] for k in self.sources[i]]
             made[i] = self.op(i).apply(self, i, inputs, tape)
         return made[last - 1]
-
-    def stem_values(self, rows: int) -> int:
-        """Values of what the first layer reads at a time, for at most so many of its output rows."""
-        return image_rows(self, 0, rows).size
 
     def output(self, i: int, what: str = "") -> View:
         """A new view for what the convolution of node i gives, or the node itself if it has none."""

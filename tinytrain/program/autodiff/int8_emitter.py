@@ -8,7 +8,6 @@ from tinytrain.program.autodiff.emitter import Emitter
 from tinytrain.program.autodiff.inner_channels import has_inner_channels, through_block
 from tinytrain.program.autodiff.int8_conv import DENSE
 from tinytrain.program.autodiff.int8_ops import INT8_OPS, add, int8_weight
-from tinytrain.program.autodiff.matrix_products import patches
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.calls import LayerArray, Segment, View, Weight
 
@@ -49,9 +48,6 @@ class Int8Emitter(Emitter):
         return self.once(int8_weight, self.network, self.numbers[i])
 
     # ---- passes -----------------------------------------------------------------------------------
-
-    def stem_values(self, rows: int) -> int:
-        return patches(self, 0, rows).size
 
     def through_block(self, i: int, g: View, tape: Tape, hook) -> list | None:
         if self.fast_path or not has_inner_channels(self, i, tape):

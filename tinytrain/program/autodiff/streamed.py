@@ -100,8 +100,8 @@ def streamed_nodes(emitter, last: int, row_tile: int) -> int:
     found = {0: peak(0, 0)}
     if streamed_ends := [end for end in ends if end <= usable]:
         longest = schedule_of(nodes, streamed_ends[-1])
-        read = emitter.stem_values(STEM_ROWS)
-        found |= {end: peak(end, longest.size(end) + read) for end in streamed_ends}
+        patches = _patches(nodes[0], row_tile)
+        found |= {end: peak(end, longest.size(end) + patches) for end in streamed_ends}
     return min(found, key=lambda end: (found[end], end > 0, -end))
 
 
@@ -111,6 +111,12 @@ def is_streamed(emitter, i: int) -> bool:
     # What is added to rows that are made of others would have to be there for these.
     by_rows = op.forward_rows is not None or (op.forward_padded is not None and len(read) == 1)
     return by_rows and read[0] == i - 1 and -1 not in read[1:]
+
+
+def _patches(stem: Node, row_tile: int) -> int:
+    """Values that filters of the first layer read at once, each for itself: in float32 they share some."""
+    row = stem.out_hw[1] * stem.fan_in
+    return row * max(1, min(STEM_ROWS, row_tile // 4 // row))
 
 
 def _values(emitter, start: int, end: int, row_tile: int) -> int:
