@@ -22,31 +22,24 @@ def enter(y, image, first, side, rotated, mean, scale):
     lies outside, as 0. `mean` and `scale` (width * channels,) are those of the numbers of a row.
     """
     height, width, channels = image.shape
-    c1 = np.uint64(channels)
-    low = min(side, y.shape[1])
-    count = min(width, y.shape[1] - low)
-    begin, end = np.uint64(low) * c1, np.uint64(low + count) * c1
-    pixels, all_numbers = image.reshape(-1), np.uint64(y.shape[1]) * c1
+    c1, pixels = np.uint64(channels), image.reshape(-1)
+    begin, count = np.uint64(side) * c1, np.uint64(max(0, min(width, y.shape[1] - side)))
     for i in range(y.shape[0]):
         r, row = first + i, y[i].reshape(-1)
-        if not 0 <= r < height:
-            for k in range(all_numbers):
-                row[k] = ZERO
-            continue
-        for k in range(begin):
+        for k in range(np.uint64(row.shape[0])):
             row[k] = ZERO
+        if not 0 <= r < height:
+            continue
         if rotated:
             last = np.uint64((height - r) * width - 1) * c1
-            for p in range(np.uint64(count)):
+            for p in range(count):
                 k = p * c1
                 for d in range(c1):
                     row[begin + k + d] = (np.float32(pixels[last - k + d]) - mean[k + d]) * scale[k + d]
-        else:
-            place = np.uint64(r * width) * c1
-            for k in range(end - begin):
-                row[begin + k] = (np.float32(pixels[place + k]) - mean[k]) * scale[k]
-        for k in range(end, all_numbers):
-            row[k] = ZERO
+            continue
+        place = np.uint64(r * width) * c1
+        for k in range(count * c1):
+            row[begin + k] = (np.float32(pixels[place + k]) - mean[k]) * scale[k]
 
 
 @kernel

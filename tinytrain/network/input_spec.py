@@ -1,6 +1,9 @@
 """What a network takes: an item of a kind, and how its values become numbers of the first layer."""
 
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
 
 from tinytrain.network.optional_fields import optional_field, used, written
 
@@ -51,6 +54,12 @@ class InputSpec:
     def item(self) -> tuple:
         """What an item is and how it is read: networks that agree in it can look at the same one."""
         return self.kind, self.shape, self.dtype, self.resize, self.parameters
+
+    @cached_property
+    def of_row(self) -> tuple[np.ndarray, np.ndarray]:
+        """`mean` and `scale` of every number of a row: (width * channels,) float32 each."""
+        mean, scale = (np.tile(np.array(part, np.float32), self.shape[1]) for part in (self.mean, self.scale))
+        return mean, scale
 
     @property
     def words(self) -> str:

@@ -90,10 +90,8 @@ class FloatPass:
     def _patches(self, i: int, layer, x: np.ndarray) -> np.ndarray:
         """What a dense convolution reads for each of its outputs."""
         if not i:
-            spec, image = self.network.input, x
-            row = (np.tile(np.array(part, np.float32), spec.shape[1]) for part in (spec.mean, spec.scale))
-            x = np.empty(spec.shape, np.float32)
-            self.kernels.enter(x, image, 0, 0, spec.rotated, *row)
+            spec, image, x = self.network.input, x, np.empty(x.shape, np.float32)
+            self.kernels.enter(x, image, 0, 0, spec.rotated, *spec.of_row)
         patches = np.empty((*layer.out_hw, layer.fan_in), np.float32)
         how = *layer.kernel, layer.stride[0], *layer.pad, 0, layer.out_hw[0]
         self.kernels.unfold_plane(patches, x[None], *how)

@@ -5,8 +5,6 @@ Pixels are normalised once for all filters that read them. `emitter` is the `Emi
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from tinytrain.program.autodiff import grouped_conv
 from tinytrain.program.autodiff.matrix_products import add_bias, add_product, patches
 from tinytrain.program.calls import View
@@ -65,15 +63,10 @@ def _windows(
     """Output `rows` [first, last) in row tiles: (first, last, what they read, which lies in `room`)."""
     layer, spec, (first, last) = emitter.nodes[i], emitter.network.input, rows
     (size, _), stride, (top, side) = layer.kernel, layer.stride[0], layer.pad
-    norm = [emitter.once(_of_row, values, spec.shape[1]) for values in (spec.mean, spec.scale)]
     tile = (room.shape[0] - size) // stride + 1
     for a in range(first, last, tile):
         b = min(a + tile, last)
         part = room.rows(0, (b - a - 1) * stride + size)
         how = a * stride - top, side, spec.rotated
-        emitter.segment.call("enter", part, image.reshape(*spec.shape), *how, *norm)
+        emitter.segment.call("enter", part, image.reshape(*spec.shape), *how, *spec.of_row)
         yield a, b, part.windows(layer.kernel, stride)
-
-
-def _of_row(values: tuple[float, ...], width: int) -> np.ndarray:
-    return np.tile(np.array(values, np.float32), width)
