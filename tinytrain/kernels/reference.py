@@ -42,15 +42,15 @@ def depthwise_grad_weight(gw, x, g, size, stride):
 
 
 def matmul(y, x, w):
-    np.matmul(x, w, out=y)
+    np.matmul(x.reshape(len(y), -1), w, out=y)
 
 
 def add_matmul(y, x, w):
-    y += x @ w
+    y += x.reshape(len(y), -1) @ w
 
 
 def product(y, x, w, b, skip, how):
-    (add_matmul if how & ADDS else matmul)(y, x.reshape(len(y), -1), w)
+    (add_matmul if how & ADDS else matmul)(y, x, w)
     if how & BIAS:
         y += b + skip if how & SKIP else b
     if how & CLAMP:
