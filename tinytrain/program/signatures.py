@@ -110,7 +110,7 @@ KERNELS: dict[str, Signature] = {
     "add_rounded": _of(sums=updates("k d", SUMS), x=reads("n d"), labels=reads("n", INDICES)),
     # It starts an image at zero with the first of its rows, and goes on with the others.
     "add_patches": _of(gx=writes("n h w c"), g=reads("r q p")),
-    "add_matmul": _of(y=updates("m n"), x=reads("m k"), w=reads("k n"), macs=_times(0, 1, 1)),
+    "add_matmul": _of(y=updates("m n"), x=reads("m k"), w=reads("k n"), macs=_times(0, 2, 0)),
     "apply_mask": _of(g=updates("n"), bits=reads("*", CODES)),
     "augment": _of(y=writes("h w c", IMAGE), x=reads("h w c", IMAGE)),
     "augment_rows": _of(y=writes("r w c", IMAGE), x=reads("h w c", IMAGE), total=reads("*", "int64")),
@@ -200,7 +200,7 @@ KERNELS: dict[str, Signature] = {
     "leaky_relu": _of(y=writes("m"), x=reads("m"), in_place=True),
     "leaky_relu_grad": _of(g=updates("m"), y=reads("m")),
     "mask_columns": _of(g=updates("m *"), bits=reads("*", CODES)),
-    "matmul": _of(y=writes("m n"), x=reads("m k"), w=reads("k n"), macs=_times(0, 1, 1)),
+    "matmul": _of(y=writes("m n"), x=reads("m k"), w=reads("k n"), macs=_times(0, 2, 0)),
     "max_pool": _of(y=writes("n * * c"), x=reads("n * * c")),
     "max_pool_grad": _of(gx=writes("n * * c"), g=reads("n i j c"), taps=reads("n i j c", CODES)),
     "max_taps": _of(taps=writes("n i j c", CODES), x=reads("n * * c"), y=reads("n i j c")),

@@ -9,7 +9,7 @@ Listener = Callable[[tuple[int, int] | None], None]
 
 
 class Watch:
-    """Counts what this process compiles: a kernel, by a name such as ``"dense.unfold"``, for some `kinds` of
+    """Counts what this process compiles: a kernel, by a name such as ``"dense.enter"``, for some `kinds` of
     arguments.
     """
 
