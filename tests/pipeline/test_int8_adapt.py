@@ -182,9 +182,9 @@ def test_a_plan_for_int8_is_refused_where_the_network_has_no_codes():
         adapt(replace(NETWORK, quantisation=None), toy_episode(), policy=plan, device=ONE)
 
 
-def smallest(precision: str) -> int:
+def smallest(precision: str, network=NETWORK) -> int:
     """Bytes of the smallest arena of the policy, all of whose layers are trained."""
-    planner = Planner(NETWORK, TaskShape.of(toy_episode()), in_float32(), Budget(2**22, precision=precision))
+    planner = Planner(network, TaskShape.of(toy_episode()), in_float32(), Budget(2**22, precision=precision))
     return planner.smallest_budget(None)
 
 
@@ -206,4 +206,5 @@ def test_without_codes_auto_stays_in_float32_and_refuses_what_does_not_fit():
 
 
 def test_int8_takes_fewer_bytes_than_float32():
-    assert smallest("int8") < 0.8 * smallest("float32")
+    network = toy8(size=64)
+    assert smallest("int8", network) < 0.8 * smallest("float32", network)
