@@ -42,11 +42,11 @@ def depthwise_grad_weight(gw, x, g, size, stride):
 
 
 def matmul(y, x, w):
-    np.matmul(x.reshape(len(y), -1), w, out=y)
+    np.matmul(x.reshape(len(y), len(w)), w, out=y)
 
 
 def add_matmul(y, x, w):
-    y += x.reshape(len(y), -1) @ w
+    y += x.reshape(len(y), len(w)) @ w
 
 
 def product(y, x, w, b, skip, how):
