@@ -3,6 +3,9 @@ import signal
 import sys
 from weakref import WeakKeyDictionary
 
+# As commands have it: workers whose BLAS has threads, too, wait for each other most of the time.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import programcheck
 import pytest
 import segmentcheck

@@ -23,7 +23,7 @@ def digest(folder, threads, hash_seed, cache=None, seed=0):
     """SHA-256 of the delta that one process writes."""
     out = folder / "delta.safetensors"
     command = [sys.executable, "-m", "tinytrain", "adapt", *TASK, "--seed", str(seed), "--out", str(out)]
-    variables = {"PYTHONHASHSEED": hash_seed}
+    variables = {"PYTHONHASHSEED": hash_seed, "OPENBLAS_NUM_THREADS": str(threads)}
     if cache:
         variables["TINYTRAIN_CACHE"] = str(cache)
     command += ["--threads", str(threads)]
@@ -38,7 +38,7 @@ def expected(tmp_path_factory):
 
 
 @pytest.mark.parametrize("threads, hash_seed, kernels", ALL if ROUNDS else FEW)
-def test_threads_hash_seeds_and_cold_kernels_change_no_byte_of_a_delta(
+def test_threads_also_those_of_blas_hash_seeds_and_cold_kernels_change_no_byte_of_a_delta(
     expected, tmp_path, threads, hash_seed, kernels
 ):
     assert digest(tmp_path, threads, hash_seed, tmp_path if kernels == "cold" else None) == expected
