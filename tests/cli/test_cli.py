@@ -266,16 +266,11 @@ MISTAKES = {
 
 
 @each("name", MISTAKES)
-def test_a_usage_mistake_is_one_line_and_exit_code_2(name, capsys):
+def test_a_usage_mistake_is_one_line_and_exit_code_2_and_with_json_one_object(name, capsys):
     arguments, words = MISTAKES[name]
     assert main(arguments) == 2
     out, err = capsys.readouterr()
     assert out == "" and words in err and err.startswith("tinytrain: ") and err.count("\n") == 1
-
-
-@each("name", sorted(MISTAKES))
-def test_a_usage_mistake_with_json_is_also_an_object_on_stdout(name, capsys):
-    arguments, words = MISTAKES[name]
     assert main([*arguments[:1], "--json", *arguments[1:]]) == 2
     out, err = capsys.readouterr()
     error = json.loads(out)["error"]

@@ -39,10 +39,8 @@ def emit(capsys, given, out, *options) -> dict:
 def test_the_example_learns_and_recognises(precision, given, tmp_path, capsys):
     result = emit(capsys, given, tmp_path / "c", "--budget", "40kB", "--precision", precision)
     assert result["arena"] <= 40_000 and result["channels"]
-    program = str(tmp_path / "demo")
-    command = [emitted.compilers()[0], *emitted.STRICT, "-O1", *emitted.demo_of(tmp_path / "c")]
-    done = subprocess.run([*command, "-o", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    demo = emitted.demo_of(tmp_path / "c")
+    program = emitted.build(emitted.compilers()[0], "-O1", *demo, out=tmp_path / "demo")
     done = subprocess.run([program], capture_output=True, text=True)
     assert done.returncode == 0 and "4 of 4 right" in done.stdout, done.stdout
     assert len(re.findall(r"^.+ -> .+, \d+ %(?:, unknown|, uncertain)?$", done.stdout, re.MULTILINE)) == 4

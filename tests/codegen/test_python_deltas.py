@@ -73,11 +73,9 @@ def test_a_delta_from_python_answers_alike_and_others_are_refused(precision, hea
     for name, delta in given.items():
         (tmp_path / name).write_bytes(encode_delta(delta))
     (tmp_path / "queries").write_bytes(query.tobytes())
-    sources = [f"-I{tmp_path / 'src'}", *emitted.library_of(tmp_path)]
-    command = [compiler, *emitted.STRICT, "-O2", *emitted.sanitizers(compiler), *sources]
-    program = str(tmp_path / "loading")
-    done = subprocess.run([*command, str(HERE / "loading.c"), "-o", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    sources = [f"-I{tmp_path / 'src'}", *emitted.library_of(tmp_path), HERE / "loading.c"]
+    options = emitted.sanitizers(compiler)
+    program = emitted.build(compiler, "-O2", *options, *sources, out=tmp_path / "loading")
     files = [str(tmp_path / name) for name in ("queries", *given)]
     done = subprocess.run([program, *files], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -142,11 +142,9 @@ def test_rows_give_the_bits_of_pointers_and_a_callback_may_fail_in_any_call(
 ):
     """What was learnt before answers, or nothing, and the next call of tt_adapt learns it all; see rows.c."""
     prepared(tmp_path, precision, cached, rotated)
-    program, options = tmp_path / "rows", emitted.sanitizers(compiler)
-    sources = [f"-I{tmp_path / 'src'}", *emitted.library_of(tmp_path), str(HERE / "rows.c")]
-    command = [compiler, *emitted.STRICT, "-O2", *options, *sources]
-    done = subprocess.run([*command, "-o", str(program)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    sources = [f"-I{tmp_path / 'src'}", *emitted.library_of(tmp_path), HERE / "rows.c"]
+    options = emitted.sanitizers(compiler)
+    program = emitted.build(compiler, "-O2", *options, *sources, out=tmp_path / "rows")
     done = subprocess.run([str(program), str(tmp_path / "images")], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(done.stdout) > 4 * 16 * 3  # all images in the first pass, Fisher scoring, and the features

@@ -134,9 +134,8 @@ def mackey(tmp_path_factory):
     root = tmp_path_factory.mktemp("mackey")
     np.savetxt(root / "mg.csv", mackey_glass(2500))
     assert tt("forecast", root / "mg.csv", "--emit", root / "c") == 0
-    command = [emitted.compilers()[-1], *emitted.STRICT, "-O2", *emitted.demo_of(root / "c")]
-    said_on([*command, "-o", str(root / "demo")])
-    return root, said_on([str(root / "demo")])
+    program = emitted.build(emitted.compilers()[-1], "-O2", *emitted.demo_of(root / "c"), out=root / "demo")
+    return root, said_on([str(program)])
 
 
 def test_mackey_glass_is_foretold_in_float32(mackey, capsys):

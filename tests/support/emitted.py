@@ -31,6 +31,9 @@ STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ffp-contract
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
+OBJECTS: dict[tuple, bytes] = {}  # what compiling gave, by all that it was made of; see `build`
+
+
 def need(board: str) -> None:
     """Skip the test, for everybody to see, if a tool is missing."""
     if absent := missing(board):
@@ -153,15 +156,44 @@ def demo_of(folder: Path) -> list[str]:
     return [f"-I{folder / 'src'}", f"-I{example}", *library_of(folder), *map(str, own)]
 
 
+def text_of(source: Path, folders: list[Path]) -> str:
+    """A C file and all that it includes from its own folder and from `folders`."""
+    text = source.read_text()
+    for name in re.findall(r'^#include "(.+)"', text, re.MULTILINE):
+        found = [folder / name for folder in (source.parent, *folders) if (folder / name).exists()]
+        text += text_of(found[0], folders) if found else ""
+    return text
+
+
+def build(compiler: str, *words, out: Path) -> Path:
+    """What `compiler` makes of options and C files; files that all emitted folders have are compiled once."""
+    options = [str(word) for word in words if not str(word).endswith(".c")]
+    folders = [Path(word[2:]) for word in options if word.startswith("-I")]
+    fixed, objects = (compiler, *STRICT, *(word for word in options if not word.startswith("-I"))), []
+    (made := out.with_name(f"{out.name}.objects")).mkdir(exist_ok=True)
+    for source in (Path(word) for word in words if str(word).endswith(".c")):
+        objects.append(made / f"{len(objects)}.o")
+        key = (*fixed, text_of(source, folders))
+        if key not in OBJECTS:
+            done(compiler, *STRICT, *options, "-c", source, "-o", objects[-1])
+            OBJECTS[key] = objects[-1].read_bytes()
+        objects[-1].write_bytes(OBJECTS[key])
+    done(compiler, *options, *objects, "-o", out)
+    return out
+
+
+def done(*command) -> None:
+    ended = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+
+
 def compiled(folder: Path, compiler: str, options=()) -> Path:
     """The program of an emitted `folder` that traces an adaptation."""
     (folder / "traced.c").write_text(tracing(folder, "traced.c"))
-    program = folder / f"traced-{compiler}"
-    sources = [*library_of(folder), str(folder / "traced.c")]
-    command = [compiler, *STRICT, f"-I{folder / 'src'}", "-DTT_TRACE", "-O2", *options, *sources]
-    done = subprocess.run([*command, "-o", str(program)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return program
+    given = (f"-I{folder / 'src'}", "-DTT_TRACE", "-O2", *options)
+    return build(
+        compiler, *given, *library_of(folder), folder / "traced.c", out=folder / f"traced-{compiler}"
+    )
 
 
 def in_c(program: Path, support: np.ndarray, query: np.ndarray) -> dict[str, list[bytes]]:
@@ -248,10 +280,7 @@ class Library:
 
 def shared(sources, file: Path) -> ctypes.CDLL:
     """A library of C `sources` in this process."""
-    command = [compilers()[0], *STRICT, "-O1", "-shared", "-fPIC", *map(str, sources), "-o", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return ctypes.CDLL(str(file))
+    return ctypes.CDLL(str(build(compilers()[0], "-O1", "-shared", "-fPIC", *sources, out=file)))
 
 
 def fnv(data: bytes) -> str:
