@@ -199,6 +199,10 @@ def test_queries_keys_and_values_may_be_one_product_and_the_embedding_a_token_of
     network, rows = answered(Vision(*ways), tmp_path)
     assert [node.op for node in network.nodes].count("position") == 1 and np.std(rows, axis=0).max() > 0.005
     assert decode_network(*decode(encode_network(network))).digest == network.digest
+
+
+def test_a_network_with_a_token_of_its_own_is_adapted(tmp_path):
+    network, _ = answered(Vision("Gather", "by heads", "weighted"), tmp_path)
     report = adapt(network, sample_episode(leaves(), 3, 4, 2, 0), Budget(2**20, 10.0), force=True)
     assert any(s.part == "weight" for s in report.delta.slices)
 

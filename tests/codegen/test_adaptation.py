@@ -52,7 +52,7 @@ def compare(folder, network, plan, compiler, options=(), images=1):
     device = emit(folder, network, plan, seed=3)
     support = emitted.classes_of(network, device.ways, device.shots, images)
     query = emitted.with_strangers(emitted.classes_of(network, device.ways, 4, 2))
-    want = emitted.in_python(folder, network, plan, support, query, seed=3)
+    want = emitted.in_python(network, plan, support, query, seed=3)
     got = emitted.in_c(emitted.compiled(folder, compiler, options), support, query)
     for name in (n for n in want if n.startswith(SAME)):
         assert got[name] == [want[name].tobytes()], name
@@ -186,7 +186,7 @@ def test_the_guard_decides_as_python_does(tmp_path):
         for count in swaps:
             images, places = right.copy(), np.arange(count)
             images[places], images[places + 5] = right[places + 5], right[places]
-            want = emitted.in_python(folder, network, plan, images, images, seed=3)
+            want = emitted.in_python(network, plan, images, images, seed=3)
             found.append(assert_verdict(device, want, emitted.in_c(program, images, images)))
     assert set(found) == {None, "labels", "left-out", "diverged"}
 
@@ -364,6 +364,6 @@ def test_an_update_before_the_gradient_of_the_input_is_noticed(tmp_path):
     assert all(text.count(call) == 1 for call in calls)
     source.write_text(swapped)
     images = toynets.images_of(network.input.shape, device.support, 1)
-    want = emitted.in_python(tmp_path, network, plan, images, images, seed=3)
+    want = emitted.in_python(network, plan, images, images, seed=3)
     got = emitted.in_c(emitted.compiled(tmp_path, COMPILERS[0]), images, images)
     assert got["trained"] != want["trained"]

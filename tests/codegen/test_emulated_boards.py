@@ -28,7 +28,7 @@ def prepared(folder, network, plan, seed=3):
     """An emitted folder with random images in flash, and what Python computes for them."""
     device = emit(folder, network, plan, seed)
     support = emitted.add_examples(folder, device)
-    return device, emitted.in_python(folder, network, plan, support, support[:: device.shots], seed)
+    return device, emitted.in_python(network, plan, support, support[:: device.shots], seed)
 
 
 def assert_same(want, got):

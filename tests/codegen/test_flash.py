@@ -135,7 +135,7 @@ def device(tmp_path_factory) -> Device:
 def of_python(device) -> bytes:
     """A delta that Python wrote with the emitted plan."""
     images = emitted.classes_of(NETWORK, 2, 2, 3)
-    return emitted.in_python(device.folder, NETWORK, device.plan, images, images, seed=3)["delta"]
+    return emitted.in_python(NETWORK, device.plan, images, images, seed=3)["delta"]
 
 
 def cuts(device: Device, before: bytearray, step) -> Iterator[bytearray]:

@@ -219,7 +219,7 @@ def test_a_plan_without_quotas_trains_the_channels_that_it_names(precision, inpu
     plan = for_one_core(plan, network, quotas=False)
     device = emit(tmp_path, network, plan, seed=3)
     support, query = emitted.classes_of(network, 2, 3, 1), images_of(8, 2)
-    want = emitted.in_python(tmp_path, network, plan, support, query, seed=3)
+    want = emitted.in_python(network, plan, support, query, seed=3)
     got = emitted.in_c(emitted.compiled(tmp_path, emitted.compilers()[0]), support, query)
     assert device.probe is None and not any(name.startswith("fisher") for name in got)
     assert got["trained"] == want["trained"]

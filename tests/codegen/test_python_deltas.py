@@ -63,7 +63,7 @@ def test_a_delta_from_python_answers_alike_and_others_are_refused(precision, hea
     emit(tmp_path, network, plan, seed=3)
     support, query = emitted.classes_of(network, 2, 3, 1), emitted.classes_of(network, 2, 4, 2)
     query = emitted.with_strangers(query)
-    want = emitted.in_python(tmp_path, network, plan, support, query, seed=3)
+    want = emitted.in_python(network, plan, support, query, seed=3)
     plain = decode_delta(*decode(want["delta"]))
     report = {"said": 'a "text" with \\ in it', "more": ["}", {"kind": "head"}]}
     described = replace(plain.head, limit=Limit(50.5, -1.00000049e-5), temperature=12.34567890123)

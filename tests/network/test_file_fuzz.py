@@ -36,7 +36,7 @@ from tinytrain.network.node import Node
 from tinytrain.network.quantisation import Codes, Quantisation, int8_obstacle, int8_ratios, int8_weights
 from tinytrain.network.replay import Replay
 
-MUTANTS = int(os.environ.get("TINYTRAIN_FUZZ", "5000"))
+MUTANTS = int(os.environ.get("TINYTRAIN_FUZZ", "3000"))
 SECONDS = 0.05  # of processor time for one mutant; they take about 50 us
 GROWTH = 8 * 2**20
 HARMLESS = {"builtins.id"}  # json asks for it, to notice an object that contains itself

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from cases import each
+from cases import each, quick
 from toydevices import ONE
 from toyplans import planned
 from toypolicies import POLICIES
@@ -114,7 +114,7 @@ def test_a_smaller_budget_that_the_plan_keeps_is_the_one_that_is_reported():
     assert facts["memory"]["budget"] == facts["memory"]["arena"] == plan.cost.arena
 
 
-@pytest.mark.parametrize("name", ["tinytrain", "trady"])
+@pytest.mark.parametrize("name", quick(["tinytrain", "trady"]))
 def test_whatever_stands_in_a_plan_ends_in_one_line_or_in_a_plan_that_works(name):
     good = plan_of(name).to_json()
     refusals = 0

@@ -62,7 +62,7 @@ def test_any_number_of_workers_and_of_threads_trains_the_same_bits(name, cut, se
     assert single_pass == costs.single_pass(plan, Resources(sets, micro, len(LABELS), len(LABELS)))
     trained = {
         three_steps(network, plan, max(sets - 1, 0), sets, micro, workers=workers, threads=threads)
-        for workers, threads in ((1, 1), (2, 1), (2, 2), (5, 3), (5, 5))
+        for workers, threads in ((1, 1), (2, 2), (5, 3))
     }
     assert len(trained) == 1
 

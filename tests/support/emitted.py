@@ -3,11 +3,9 @@
 import ctypes
 import math
 import os
-import pickle
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 import toynets
 import toyplans
+from adapted_in_python import adapted
 
 from tinytrain.codegen.device import device_of, for_one_core
 from tinytrain.codegen.draws import draws_of
@@ -122,17 +121,10 @@ def add_examples(folder: Path, device) -> np.ndarray:
     return images
 
 
-def in_python(folder: Path, network, plan, support, query, seed: int = 0) -> dict[str, np.ndarray]:
-    """What Python computes, in a process of its own.
-
-    `support` and `query` are images (n, height, width, channels), class by class.
-    """
-    task, result = folder / "task.pickle", folder / "python.pickle"
-    task.write_bytes(pickle.dumps((network, plan, seed, support, query, str(result))))
-    command = [sys.executable, str(HERE / "adapted_in_python.py"), str(task)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return pickle.loads(result.read_bytes())
+def in_python(network, plan, support, query, seed: int = 0) -> dict:
+    """What Python computes."""
+    with pytest.MonkeyPatch.context() as patch:
+        return adapted(network, plan, support, query, seed, patch)
 
 
 def tracing(folder: Path, main: str) -> str:

@@ -118,7 +118,8 @@ def test_the_file_of_a_backbone_serves_any_part_of_a_matrix(matrix, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-def test_an_estimate_measures_what_the_log_lacks_and_counts_what_is_left(matrix, tmp_path):
+def test_an_estimate_measures_what_the_log_lacks_and_counts_what_is_left(matrix, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "warm_up", lambda: None)
     result, text, _ = ran(matrix, tmp_path / "log", estimate=True)
     assert result["runs"] == 18 - 3 and len(result["kinds"]) == 3
     total = sum(kind["runs"] * kind["seconds_each"] for kind in result["kinds"])
