@@ -7,7 +7,6 @@ import pytest
 from cases import each
 
 from tinytrain.base.errors import InputError, UsageError
-from tinytrain.datasets import samplers
 from tinytrain.datasets.dataset import Dataset
 from tinytrain.datasets.packs import load_pack
 from tinytrain.datasets.samplers import meta_dataset_sizes, sample_episode, sample_meta_dataset_episode
@@ -27,10 +26,6 @@ def dataset(*sizes, groups=None, families=None):
         groups=None if groups is None else np.array(groups, dtype=np.int32),
         families=None if families is None else np.array(families, dtype=np.int32),
     )
-
-
-def places(images):
-    return [int(name) for name in images.names]
 
 
 def counts(images, n_way):
@@ -59,25 +54,6 @@ def test_no_image_is_drawn_twice():
         drawn = [episode.support.read(i, 1)[0, 0, 0] for i in range(15)]
         drawn += [episode.query.read(i, 1)[0, 0, 0] for i in range(21)]
         assert len(set(drawn)) == 36
-
-
-def draws_from_the_whole_class():
-    """Whether supports and queries of many episodes come from every place of a class of 40."""
-    made, support, query = dataset(*[40] * 5), set(), set()
-    for index in range(40):
-        episode = sample_episode(made, 5, 5, 10, 0, index)
-        support.update(places(episode.support))
-        query.update(places(episode.query))
-    return len(support) == 40 and len(query) == 40
-
-
-def test_images_are_shuffled_inside_their_class():
-    assert draws_from_the_whole_class()
-
-
-def test_the_shuffle_test_notices_when_the_shuffle_is_taken_away(monkeypatch):
-    monkeypatch.setattr(samplers, "shuffled", lambda items, rng: items)
-    assert not draws_from_the_whole_class()
 
 
 def test_seed_and_index_name_the_episode():

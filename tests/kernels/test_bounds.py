@@ -45,7 +45,7 @@ def agree(found: np.ndarray, wanted: np.ndarray, compared: str) -> None:
         pair = (reference.from_bfloat16(bits) for bits in (found, wanted))
         np.testing.assert_allclose(*pair, rtol=0.02, atol=1e-6)
     elif compared == "close":
-        np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=1e-3)
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
 def check(kernel, reference, arguments, r) -> None:

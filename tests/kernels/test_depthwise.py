@@ -46,13 +46,6 @@ SHAPES = [  # height, width, channels, kernel, stride
 ]
 
 
-def between_nans(array):
-    """A copy with NaN before and after it in memory, each of the same size."""
-    memory = np.full((3, *array.shape), np.nan, array.dtype)
-    memory[1] = array
-    return memory[1]
-
-
 @njit
 def one_rounding(a, b, c):
     return fused(a, b, c)
@@ -87,14 +80,6 @@ class TestDepthwise:
         x = normal(r, 2, height, width, channels, dtype=dtype)
         w = normal(r, size * size, channels, dtype=dtype)
         return x, w, normal(r, channels, dtype=dtype), normal(r, 2, ho, wo, channels, dtype=dtype)
-
-    def test_forward_agrees_with_the_reference(self, compiled, height, width, channels, size, stride):
-        x, w, b, g = self.arrays(height, width, channels, size, stride)
-        for relu6 in (True, False):
-            got, want = np.full_like(g, np.nan), np.full_like(g, np.nan)
-            compiled.depthwise_forward(got, x, w, b, size, stride, (size - 1) // 2, relu6)
-            reference.depthwise_forward(want, x, w, b, size, stride, (size - 1) // 2, relu6)
-            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
     def test_a_row_tile_equals_the_same_rows_of_the_whole(
         self, compiled, height, width, channels, size, stride
@@ -139,15 +124,6 @@ class TestDepthwise:
         between[:, ::stride, ::stride] = g
         np.testing.assert_array_equal(gx, tap_by_tap(between, w[::-1], zeros, x.shape, size, 1))
 
-    def test_memory_around_the_inputs_is_not_used(self, compiled, height, width, channels, size, stride):
-        x, w, b, g = self.arrays(height, width, channels, size, stride)
-        x, w, b, g = map(between_nans, (x, w, b, g))
-        y, gx, zeros = np.empty_like(g), np.empty_like(x), np.empty(channels, np.float32)
-        compiled.depthwise_forward(y, x, w, b, size, stride, (size - 1) // 2, False)
-        compiled.depthwise_grad_input(gx, zeros, g, w, size, stride)
-        assert np.isfinite(y).all()
-        assert np.isfinite(gx).all()
-
     def test_not_a_number_and_infinity_reach_exactly_the_outputs_that_see_them(
         self, compiled, height, width, channels, size, stride
     ):
@@ -159,18 +135,6 @@ class TestDepthwise:
                 compiled.depthwise_forward(got, x, w, b, size, stride, (size - 1) // 2, relu6)
                 reference.depthwise_forward(want, x, w, b, size, stride, (size - 1) // 2, relu6)
                 np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
-
-    def test_gradients_agree_with_the_reference(self, compiled, height, width, channels, size, stride):
-        x, w, _, g = self.arrays(height, width, channels, size, stride)
-        got, want = np.full_like(x, np.nan), np.full_like(x, np.nan)
-        zeros = np.full(channels, np.nan, np.float32)
-        compiled.depthwise_grad_input(got, zeros, g, w, size, stride)
-        reference.depthwise_grad_input(want, zeros, g, w, size, stride)
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
-        got, want = np.ones_like(w), np.ones_like(w)
-        compiled.depthwise_grad_weight(got, x, g, size, stride)
-        reference.depthwise_grad_weight(want, x, g, size, stride)
-        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
     def test_not_a_number_stays_in_its_channel_of_the_weights(
         self, compiled, height, width, channels, size, stride

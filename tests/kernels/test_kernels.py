@@ -16,21 +16,6 @@ IN_NUMPY = kernels.load("numpy")
 compiled = pytest.fixture(lambda: kernels.load("numba"), scope="module")
 
 
-def signatures(table):
-    return {name: {*getattr(getattr(table, name), "signatures", ())} for name in kernels.NAMES}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def known_before(compiled):
-    """What tests of other files have called in this process."""
-    return signatures(compiled)
-
-
-def test_both_backends_offer_every_kernel_by_the_same_name():
-    for backend in ("numba", "numpy"):
-        assert all(hasattr(kernels.load(backend), name) for name in kernels.NAMES)
-
-
 def same_as_reference(compiled, name, outputs, *inputs, rtol=1e-5, atol=1e-5):
     """Run both forms of kernel `name` on copies of `outputs` and compare the results."""
     got, want = [o.copy() for o in outputs], [o.copy() for o in outputs]
@@ -55,46 +40,6 @@ def test_rows_of_an_image_enter_as_in_the_reference(compiled, channels, rotated,
         plain = (image[::-1, ::-1] if rotated else image) - mean[:channels]
         whole = np.pad(plain * scale[:channels], ((1, 11), (3, 11), (0, 0)))[first + 1 :, 3 - side :]
         np.testing.assert_allclose(y, whole[: size[0], : size[1]], rtol=1e-6)
-
-
-@pytest.mark.parametrize("rows,columns", [(1, 1), (7, 5), (16, 24), (3, 40)])
-def test_row_and_column_kernels_agree_with_the_reference(compiled, rows, columns):
-    r = rng("rows", rows, columns)
-    y, skip, b = 4 * normal(r, rows, columns), normal(r, rows, columns), normal(r, columns)
-    chosen = np.sort(r.permutation(columns)[: (columns + 1) // 2]).astype(np.int32)
-    part = normal(r, rows, len(chosen))
-    same_as_reference(compiled, "add_bias", [y], b)
-    same_as_reference(compiled, "add_bias_relu6", [y], b)
-    same_as_reference(compiled, "add_bias_residual", [y], b, skip)
-    same_as_reference(compiled, "add_column_sums", [b], y)
-    same_as_reference(compiled, "accumulate", [y.ravel()], skip.ravel())
-    same_as_reference(compiled, "gather_columns", [part], y, chosen)
-    some = np.sort(r.permutation(rows)[: (rows + 1) // 2]).astype(np.int32)
-    same_as_reference(compiled, "scatter_block", [y], some, chosen, part[: len(some)])
-    same_as_reference(compiled, "add_fisher", [np.abs(b), b], y, skip, rtol=1e-4)
-    bits = np.zeros((rows * columns + 7) // 8, np.uint8)
-    (bits,) = same_as_reference(compiled, "pack_mask", [bits], y.ravel())
-    (masked,) = same_as_reference(compiled, "apply_mask", [skip.ravel()], bits)
-    np.testing.assert_array_equal(masked != 0, ((y > 0) & (y < 6)).ravel())
-    three = normal(r, 2, rows, columns)
-    same_as_reference(compiled, "pool", [normal(r, 2, columns)], three)
-    same_as_reference(compiled, "pool_grad", [three], normal(r, 2, columns))
-
-
-@pytest.mark.parametrize("images,ways,size", [(1, 2, 3), (6, 4, 10), (9, 3, 16)])
-def test_prototype_loss_and_gradient_agree_with_the_reference(compiled, images, ways, size):
-    r = rng("loss", images)
-    f, p = normal(r, images, size), normal(r, ways, size)
-    labels = r.integers(0, ways, images).astype(np.int32)
-    out = [np.zeros(images, np.float32), np.zeros((images, ways), np.float32)]
-    t = np.float32(10)
-    _, residual, cosine = same_as_reference(
-        compiled, "prototype_loss", [*out, out[1]], f, labels, p, t, rtol=1e-4
-    )
-    same_as_reference(
-        compiled, "prototype_loss_grad", [np.zeros_like(f)], residual, cosine, f, p, t, rtol=1e-4
-    )
-    same_as_reference(compiled, "class_sums", [np.ones_like(p), np.ones(ways, np.float32)], f, labels)
 
 
 def test_prototype_gradients_agree_with_finite_differences():
@@ -137,24 +82,6 @@ def test_cholesky_solves_and_refuses_matrices_that_are_not_positive_definite(com
     assert compiled.cholesky(np.full_like(a, np.nan)) == 1
 
 
-def test_optimizers_agree_with_the_reference(compiled):
-    r = rng("optimizer")
-    starts, rates = np.array([0, 3, 20, 41], np.int32), np.array([0.1, 0.01, 0.3], np.float32)
-    g = normal(r, 41)
-    m, v = reference.to_bfloat16(normal(r, 41)), reference.to_bfloat16(np.abs(normal(r, 41)))
-    work = np.zeros(16, np.float32)
-    beta, slow = np.float32(0.9), np.float32(0.999)
-    same_as_reference(compiled, "sgd_step", [g], starts, rates)
-    same_as_reference(compiled, "take_step", [normal(r, 41)], g)
-    for name, states, rest in (("momentum_step", [m], [beta]), ("adam_step", [m, v], [beta, slow, 3])):
-        got, want = [a.copy() for a in (g, *states)], [a.copy() for a in (g, *states)]
-        getattr(compiled, name)(*got, work, starts, rates, *rest)
-        getattr(IN_NUMPY, name)(*want, work, starts, rates, *rest)
-        np.testing.assert_allclose(got[0], want[0], rtol=1e-4, atol=1e-5)
-        for a, b in zip(got[1:], want[1:], strict=True):
-            np.testing.assert_allclose(reference.from_bfloat16(a), reference.from_bfloat16(b), rtol=0.01)
-
-
 def test_adam_matches_the_textbook_over_many_steps_within_the_rounding_of_its_moments(compiled):
     r = rng("adam")
     w, m, v = normal(r, 30), np.zeros(30, np.uint16), np.zeros(30, np.uint16)
@@ -167,20 +94,6 @@ def test_adam_matches_the_textbook_over_many_steps_within_the_rounding_of_its_mo
         compiled.take_step(w, g)
         want -= 0.01 * first / (1 - 0.9**step) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
     np.testing.assert_allclose(w, want, atol=0.02)
-
-
-@pytest.mark.parametrize(
-    "flip,down,right",
-    [(False, 0, 0), (True, 2, -3), (True, 2, 3), (False, -5, 4), (False, 0, -13), (True, 0, 30)],
-)
-def test_augment_agrees_with_the_reference(compiled, flip, down, right):
-    image = rng("augment").integers(0, 256, (16, 12, 3)).astype(np.uint8)
-    values = np.float32(20), np.float32(1.5), np.float32(0.7)
-    got, want = np.zeros_like(image), np.zeros_like(image)
-    turn = np.float32(1), np.float32(0)
-    compiled.augment(got, image, flip, down, right, *turn, *values, np.uint8(128))
-    reference.augment(want, image, flip, down, right, *turn, *values, np.uint8(128))
-    assert np.abs(got.astype(int) - want).max() <= 1
 
 
 @pytest.mark.parametrize("width", [2, 3, 15, 16, 33, 64])
@@ -223,12 +136,6 @@ def test_eight_bit_storage_is_off_by_at_most_half_a_step(compiled):
         assert np.abs(codes.astype(int) - expected).max() <= 1
 
 
-def test_each_kernel_keeps_one_compiled_signature(compiled, known_before):
-    for name, known in signatures(compiled).items():
-        dtypes = 2 if name == "enter" else 1  # of items
-        assert len(known - known_before[name]) <= dtypes, name
-
-
 def test_a_function_called_by_kernels_is_inlined_and_all_add_in_source_order():
     """The function exists twice until the kernel comes from the cache; both must round in the same way."""
     compiler = pytest.importorskip("tinytrain.kernels.compiler")
@@ -263,22 +170,6 @@ class TestModules:
         down, across = out_hw(height, width, stride)
         reads = channels // groups
         return whole, (*half, channels), (*half, reads), (2 * down, across, size * size * reads)
-
-    def test_kernels_agree_with_the_reference(self, compiled, height, width, channels, groups, stride, size):
-        whole, half, part, read = self.shapes(height, width, channels, groups, stride, size)
-        r = rng(height, width, channels)
-        x, small, some, g = normal(r, *whole), normal(r, *half), normal(r, *part), normal(r, *read)
-        same_as_reference(compiled, "upsample_add", [x], small)
-        same_as_reference(compiled, "upsample_grad", [np.full_like(small, np.nan)], x)
-        for first in range(0, channels, part[3]):
-            same_as_reference(compiled, "pool2", [np.full_like(some, np.nan)], x, first)
-            same_as_reference(compiled, "pool2_grad", [x], some, first)
-        plane, lines = normal(r, 2, height, width, part[3]), read[0] // 2
-        for first, last in ((0, 2 * lines), (0, 1), (lines - 1, lines + 1), (2 * lines - 1, 2 * lines)):
-            pad = (size - 1) // 2
-            rows, which = g[first:last], (size, size, stride, pad, pad, first, lines)
-            same_as_reference(compiled, "unfold_plane", [np.full_like(rows, np.nan)], plane, *which)
-            same_as_reference(compiled, "add_patches", [plane], rows, *which)
 
     def test_reference_gradients_are_transposes(self, height, width, channels, groups, stride, size):
         """Each kernel is linear: <f(x), g> must equal <x, gradient of x>."""

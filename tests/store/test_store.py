@@ -3,10 +3,8 @@
 import os
 import random
 
-import numpy as np
 import pytest
 
-import tinytrain
 from tinytrain.base.errors import InputError, StorageError
 from tinytrain.firmware_sim.flash.file_systems import LAYOUTS
 from tinytrain.firmware_sim.flash.flash import Flash
@@ -140,23 +138,3 @@ def test_only_a_delta_is_committed(tmp_path, network):
     with pytest.raises(InputError, match="file-kind"):
         Store(tmp_path / "store").commit_file(tmp_path / "x")
     assert not (tmp_path / "store").exists()
-
-
-def test_predictions_return_bit_for_bit_after_two_starts_or_a_roll_back(network, deltas, tmp_path):
-    store, images = tinytrain.Store(tmp_path / "store"), toy_episode().query
-
-    def answers():
-        return tinytrain.Predictor(network, store.peek().delta).probabilities(images).tobytes()
-
-    store.commit(deltas[0])
-    store.confirm()
-    before = answers()
-    store.commit(deltas[1])
-    assert answers() != before
-    for _ in range(3):
-        start = store.start()
-    assert answers() == before and start.generation == 1 and start.confirmed
-    store.commit(deltas[1])
-    store.confirm()
-    assert store.roll_back() == 1 and answers() == before
-    assert np.array_equal(store.peek().delta.head.means, deltas[0].head.means)

@@ -72,18 +72,6 @@ def test_the_commands_from_adaptation_to_roll_back(tt, tmp_path):
     assert tt("rollback", *store)[0] == 3
 
 
-def test_three_predictions_without_confirming_end_the_trial(tt, tmp_path, deltas):
-    network = write_network(tmp_path)
-    Store(tmp_path / "store").commit(deltas[0])
-    write_images(tmp_path / "photos", count=1)
-    image = next((tmp_path / "photos" / "ant").iterdir())
-    predict = ("predict", tmp_path / "store", image, "--backbone", network or tmp_path / "toy.safetensors")
-    codes = [tt(*predict) for _ in range(3)]
-    assert (
-        codes[2][0] == 3 and "was not confirmed in 2 starts" in codes[2][2] and "store-missing" in codes[2][2]
-    )
-
-
 def test_mistyped_names_broken_images_and_unknown_backbones_are_no_start(tt, tmp_path, deltas, monkeypatch):
     write_network(tmp_path)
     write_network(tmp_path, seed=1, name="other")
