@@ -60,10 +60,7 @@ ANSWERS = {
     "refused": (lambda h: h.send(b"", code=503), "the server answered 503 Service Unavailable"),
     "cut short": (lambda h: h.send(b"x" * 500, length=1000), "the download ended after 500 of 1000 bytes"),
     "chunk cut short": (chunk_cut_short, "the download ended after"),
-    "announced too large": (
-        lambda h: h.send(b"x", length=10**9),
-        "it holds more than the 1.0 MB that are",
-    ),
+    "announced too large": (lambda h: h.send(b"x", length=10**9), "it holds more than the 1.0 MB that are"),
     "no HTTP": (lambda h: h.wfile.write(b"\0\1 nonsense\r\n\r\n"), "nonsense"),
     "nothing at all": (lambda h: None, "closed connection without response"),
     "a local file": (lambda h: elsewhere(h, "file:///etc/passwd"), "not allowed"),

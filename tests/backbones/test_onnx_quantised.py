@@ -201,10 +201,7 @@ def test_what_int8_programs_do_not_compute_is_refused_by_name(tmp_path, name):
 
 @pytest.mark.parametrize(
     ("make", "words"),
-    [
-        (residual, "it is of the operation max-pool, which does not run in int8"),
-        (excited, "HardSwish"),
-    ],
+    [(residual, "it is of the operation max-pool, which does not run in int8"), (excited, "HardSwish")],
 )
 def test_other_networks_are_refused_with_the_operation_that_is_in_the_way(tmp_path, make, words):
     message = refusal(quantise(end(make()), tmp_path, folded=True))

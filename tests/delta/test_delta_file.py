@@ -256,10 +256,7 @@ DAMAGES = {
     "temperature 0": (damage_json("head", temperature=0), HEAD),
     "a temperature that is 0 in float32": (damage_json("head", temperature=1e-300), HEAD),
     "a temperature that is inexact in float32": (damage_json("head", temperature=1e-38), HEAD),
-    "a temperature that is infinite in float32": (
-        damage_json("head", temperature=2.0**128),
-        HEAD,
-    ),
+    "a temperature that is infinite in float32": (damage_json("head", temperature=2.0**128), HEAD),
     "a temperature in words": (damage_json("head", temperature="warm"), HEAD),
     "a left-out share above 1": (damage_json("head", left_out=1.5), HEAD),
     "no views": (damage_json("head", views=0), HEAD),

@@ -14,16 +14,7 @@ from tinytrain.base.safetensors import decode
 from tinytrain.delta.classes import forget, rename
 from tinytrain.delta.delta import Slice
 from tinytrain.delta.file import decode_delta, encode_delta
-from tinytrain.delta.merge import (
-    AVERAGED,
-    KEPT,
-    SAME,
-    SAME_IMAGES,
-    SAME_NAME,
-    UNTRAINED,
-    sources_of,
-    without,
-)
+from tinytrain.delta.merge import AVERAGED, KEPT, SAME, SAME_IMAGES, SAME_NAME, UNTRAINED, sources_of, without
 from tinytrain.heads.by_means import warmth_of
 from tinytrain.heads.head import UNKNOWN
 from tinytrain.network.replay import Replay

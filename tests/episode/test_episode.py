@@ -65,10 +65,7 @@ def test_class_names_that_no_delta_can_keep_are_refused_before_any_work(case):
 
 @pytest.mark.parametrize(
     ("names", "code"),
-    [
-        ([f"{c}" for c in range(4097)], "class-names"),
-        ([f"{c:01000}" for c in range(300)], "class-names"),
-    ],
+    [([f"{c}" for c in range(4097)], "class-names"), ([f"{c:01000}" for c in range(300)], "class-names")],
 )
 def test_more_class_names_than_a_delta_can_keep_are_refused(names, code):
     with pytest.raises(InputError) as caught:

@@ -8,15 +8,7 @@ import pytest
 from tinytrain.backbones.motion import RESERVOIR, motion_name, motion_network
 from tinytrain.base.errors import InputError
 from tinytrain.episode.kinds import KINDS
-from tinytrain.episode.motion_features import (
-    BANDS,
-    SCALE,
-    WINDOW,
-    features,
-    matrices,
-    names_of,
-    states,
-)
+from tinytrain.episode.motion_features import BANDS, SCALE, WINDOW, features, matrices, names_of, states
 from tinytrain.network.validation import check_network
 
 RNG = np.random.default_rng(5)

@@ -131,10 +131,7 @@ def test_a_name_that_becomes_a_pipe_after_a_look_at_it_is_still_refused(tmp_path
         os.close(held)
 
 
-WITHOUT_A_PIXEL = {
-    "0 x 8": png_header(0, 8),
-    "16 x 0": jpeg_header(16, 0),
-}
+WITHOUT_A_PIXEL = {"0 x 8": png_header(0, 8), "16 x 0": jpeg_header(16, 0)}
 
 
 @pytest.mark.parametrize("shape", WITHOUT_A_PIXEL)

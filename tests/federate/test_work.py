@@ -170,10 +170,7 @@ def test_plans_whose_averages_mean_nothing_are_refused(client, plan):
     for recipe, what in (
         (plan.recipe.in_precision("int8"), "layers in int8"),
         (replace(plan.recipe, updates=(), rates=()), "no layers"),
-        (
-            Planner(NETWORK, task, "tinytl", Budget(10**6)).plan(None).recipe,
-            "layers that the network",
-        ),
+        (Planner(NETWORK, task, "tinytl", Budget(10**6)).plan(None).recipe, "layers that the network"),
     ):
         with pytest.raises(UsageError, match=f"unsupported: the plan trains {what}"):
             tasks.recipe_of(replace(plan, recipe=recipe), NETWORK)

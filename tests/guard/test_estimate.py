@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 
 from tinytrain.base.statistics import wilson_interval
-from tinytrain.guard.estimate import (
-    LEAST,
-    LeftOut,
-    cross_validated,
-    folded,
-    held_out,
-    left_out,
-)
+from tinytrain.guard.estimate import LEAST, LeftOut, cross_validated, folded, held_out, left_out
 from tinytrain.heads.repeats import Repeats
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_network

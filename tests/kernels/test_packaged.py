@@ -86,15 +86,7 @@ def versions(monkeypatch, **changed):
 
 @each(
     "change",
-    [
-        "numba",
-        "llvmlite",
-        "numpy's minor",
-        "python's minor",
-        "python's build",
-        "sources",
-        "processor",
-    ],
+    ["numba", "llvmlite", "numpy's minor", "python's minor", "python's build", "sources", "processor"],
 )
 def test_what_was_packaged_for_something_else_is_not_looked_at(change, monkeypatch):
     before, processor = jitcache.packaged_for(target()), target()

@@ -107,10 +107,7 @@ def field(name: str, value, layer=1):
     return lambda tensors, metadata, topology: topology["layers"][layer].update({name: value})
 
 
-SPECS = (
-    InputSpec((8, 8, 3), mean=(1.0, 2.0, 3.0)),
-    InputSpec((8, 8, 3), scale=(0.5, 0.5, 0.25)),
-)
+SPECS = (InputSpec((8, 8, 3), mean=(1.0, 2.0, 3.0)), InputSpec((8, 8, 3), scale=(0.5, 0.5, 0.25)))
 ROTATED = (replace(SPECS[0], rotated=True), InputSpec((8, 8, 3), rotated=True))
 SOUND = InputSpec((8, 8, 3), "float32", kind="sound", parameters={"window": "hann", "rate": 8000, "low": 1.5})
 

@@ -216,17 +216,11 @@ REPLAYS = {
         lambda t: t.update({f"replay.{n}": t[f"replay.{n}"][:0] for n in ("codes", "ranges", "labels")}),
         SHAPES,
     ),
-    "images of no size": (
-        lambda t: t.update({"replay.codes": t["replay.codes"][:, :0].copy()}),
-        SHAPES,
-    ),
+    "images of no size": (lambda t: t.update({"replay.codes": t["replay.codes"][:, :0].copy()}), SHAPES),
     "one label less": (lambda t: t.update({"replay.labels": t["replay.labels"][1:].copy()}), SHAPES),
     "a label too many": (lambda t: t["replay.labels"].__setitem__(0, 4), VALUES),
     "a label below 0": (lambda t: t["replay.labels"].__setitem__(0, -1), VALUES),
-    "labels in two rows": (
-        lambda t: t.update({"replay.labels": t["replay.labels"].reshape(2, -1)}),
-        SHAPES,
-    ),
+    "labels in two rows": (lambda t: t.update({"replay.labels": t["replay.labels"].reshape(2, -1)}), SHAPES),
     "a step below 0": (lambda t: t["replay.ranges"].__setitem__((0, 1), -1), VALUES),
     "an infinite range": (
         lambda t: t["replay.ranges"].__setitem__((0, 1), np.inf),

@@ -205,10 +205,7 @@ def another_buffer(self, way, size):
 
 BROKEN = {
     "a name for people": (method_of(name="My head"), "must have a name of small letters"),
-    "other buffers each time": (
-        method_of(buffers=another_buffer),
-        "declares other buffers when asked again",
-    ),
+    "other buffers each time": (method_of(buffers=another_buffer), "declares other buffers when asked again"),
     "a buffer twice": (method_of(buffers=with_buffer("means", FITTING)), "declares means twice"),
     "no such lifetime": (method_of(buffers=with_buffer("more", "forever")), "for the lifetime 'forever'"),
     "sized by a row": (method_of(sized_by="offsets"), "is sized by offsets"),
@@ -251,10 +248,7 @@ BROKEN = {
     ),
     "other answers by numpy": (method_of(fit=other_numpy), "answers otherwise with numpy kernels"),
     "grows": (head_of(update=keeps_every_image), "does not have means as declared after an update"),
-    "writes to the old head": (
-        head_of(extended=no_copy),
-        "changes the head that it was extended from",
-    ),
+    "writes to the old head": (head_of(extended=no_copy), "changes the head that it was extended from"),
     "learns one image of many": (head_of(update=learns_the_last), "learns otherwise from images one by one"),
     "learns no new class": (head_of(update=ignores_new_classes), "does not know a new class"),
     "lets strangers through": (with_limit(least=-1e9), "refuses 0% of strangers"),

@@ -63,11 +63,7 @@ ODD = (
     ("depthwise", 11, 3, 2, True, 4, False),
     ("pointwise", 5, 1, 1, False, 4, False),
 )
-CASES = {
-    "blocks": lambda: toy("blocks"),
-    "headed": lambda: toy("headed"),
-    "odd": lambda: toy(ODD),
-}
+CASES = {"blocks": lambda: toy("blocks"), "headed": lambda: toy("headed"), "odd": lambda: toy(ODD)}
 NETWORKS = pytest.mark.parametrize("name", list(CASES))
 BANDS = pytest.mark.parametrize("tile_bytes", [1, 700, 56_000])
 

@@ -19,8 +19,7 @@ from tinytrain.runtime import device
 from tinytrain.runtime.trainer import Trainer
 
 PLANS = pytest.mark.parametrize(
-    "policy, memory",
-    [(p, m) for p in POLICIES for m in (24_000, 10**6) if POLICIES[p].shrinks or m == 10**6],
+    "policy, memory", [(p, m) for p in POLICIES for m in (24_000, 10**6) if POLICIES[p].shrinks or m == 10**6]
 )
 STEPS = 6
 TRAINING = [name for name, policy in POLICIES.items() if policy.trains]

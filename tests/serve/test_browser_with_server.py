@@ -12,17 +12,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("playwright", reason="Playwright is not installed: pip install '.[browser]'")
-from servedpage import (
-    CHROMIUM,
-    SPECIES,
-    as_jpeg,
-    camera_file,
-    chromium,
-    fill,
-    photographs,
-    post,
-    until,
-)
+from servedpage import CHROMIUM, SPECIES, as_jpeg, camera_file, chromium, fill, photographs, post, until
 from serving import program
 from waves import HEARD, write_clips, write_encoder
 

@@ -10,14 +10,7 @@ from cases import each
 
 from tinytrain.base.errors import InputError
 from tinytrain.store.folder import Folder
-from tinytrain.store.record import (
-    RECORDS,
-    DamagedRecordError,
-    Record,
-    Slot,
-    decode_record,
-    encode_record,
-)
+from tinytrain.store.record import RECORDS, DamagedRecordError, Record, Slot, decode_record, encode_record
 from tinytrain.store.slots import Slots
 
 

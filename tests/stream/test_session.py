@@ -15,16 +15,7 @@ from tinytrain.network.input_spec import InputSpec
 from tinytrain.store import JUDGED, Store
 from tinytrain.store.files import StoreFiles
 from tinytrain.stream import events, learner, readapt, watcher
-from tinytrain.stream.events import (
-    CUSUM,
-    Drift,
-    Ended,
-    Hint,
-    Learned,
-    Readapted,
-    TakenBack,
-    Verdict,
-)
+from tinytrain.stream.events import CUSUM, Drift, Ended, Hint, Learned, Readapted, TakenBack, Verdict
 from tinytrain.stream.readapt import CORRECTIONS
 from tinytrain.stream.session import About, Session, Settings
 from tinytrain.stream.sources import Frame

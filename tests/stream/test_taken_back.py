@@ -76,10 +76,7 @@ CASES = {
     ),
     "taken back": ([*OTHERS, (0, "class1"), ("undo",)], OTHERS),
     "all taken back": ([*OTHERS, ("undo",), ("undo",), ("undo",), ("undo",)], [("undo",)]),
-    "a replacement taken back": (
-        [(0, "class1"), *OTHERS, (0, "sun"), ("undo",)],
-        [(0, "class1"), *OTHERS],
-    ),
+    "a replacement taken back": ([(0, "class1"), *OTHERS, (0, "sun"), ("undo",)], [(0, "class1"), *OTHERS]),
     "of an image in between": (
         [(0, "class1"), *OTHERS, ("undo", "image 2")],
         [(0, "class1"), OTHERS[0], OTHERS[2]],

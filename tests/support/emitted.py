@@ -68,9 +68,7 @@ def plan_of(
     plan = planner.plan(probe and toyplans.scores(network, probe.inspected))
     looked_at = max(ways, math.ceil(shown * plan.resources.step_queries))
     plan = replace(
-        plan,
-        recipe=replace(plan.recipe, **recipe),
-        resources=replace(plan.resources, step_queries=looked_at),
+        plan, recipe=replace(plan.recipe, **recipe), resources=replace(plan.resources, step_queries=looked_at)
     )
     return for_one_core(plan, network, quotas)
 

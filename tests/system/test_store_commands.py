@@ -80,12 +80,7 @@ def test_mistyped_names_broken_images_and_unknown_backbones_are_no_start(tt, tmp
     write_images(tmp_path / "photos", count=1)
     Store(tmp_path / "store").commit(deltas[0])
     image = next((tmp_path / "photos" / "ant").iterdir())
-    for network, shown in (
-        ("toy", tmp_path / "no.png"),
-        ("no", image),
-        ("toy", broken),
-        ("other", image),
-    ):
+    for network, shown in (("toy", tmp_path / "no.png"), ("no", image), ("toy", broken), ("other", image)):
         predict = ("predict", tmp_path / "store", shown, "--backbone", tmp_path / f"{network}.safetensors")
         assert tt(*predict)[0] == 3
     monkeypatch.setenv("TINYTRAIN_CACHE", str(tmp_path / "cache"))  # without the note of where "toy" lies

@@ -6,15 +6,7 @@ import random
 from collections import Counter
 
 import pytest
-from powercuts import (
-    SCENARIOS,
-    cut_everywhere,
-    different,
-    prepared,
-    run,
-    steps,
-    strays,
-)
+from powercuts import SCENARIOS, cut_everywhere, different, prepared, run, steps, strays
 
 from tinytrain.firmware_sim.flash.file_systems import LAYOUTS
 from tinytrain.firmware_sim.flash.flash import Flash
