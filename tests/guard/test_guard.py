@@ -9,8 +9,6 @@ import pytest
 from cases import each
 from toydevices import ONE
 
-from tinytrain.base.errors import AdaptationRefusedError, InputError
-from tinytrain.delta.file import load_delta, save_delta
 from tinytrain.episode.episode import Images
 from tinytrain.guard.guard import (
     LEAST_FIT,
@@ -28,7 +26,6 @@ from tinytrain.pipeline.toy import toy_episode, toy_network
 from tinytrain.plan.budget import Budget
 from tinytrain.plan.recipe import Recipe, Update
 from tinytrain.policies.common import Policy
-from tinytrain.report import RENDERERS
 from tinytrain.runtime.fitting import HeadFitting
 from tinytrain.runtime.predict import Predictor
 
@@ -249,26 +246,6 @@ def refused():
     return report
 
 
-def test_a_refused_result_predicts_like_the_unadapted_network(refused):
-    assert refused.guard.kept == "cosine"
-    assert (refused.answers.after == refused.answers.before_cosine).all()
-    unadapted = adapt(toy_network(), refused.episode, BIG, "none")
-    assert refused.delta.slices == () and refused.delta.head.kind == "cosine" and refused.delta.views == 1
-    # The features of the refused one were cached in 8 bits.
-    np.testing.assert_allclose(refused.delta.head.weights, unadapted.delta.head.weights, atol=0.02)
-    logits = Predictor(refused.network, refused.delta).logits(refused.episode.query)
-    assert (logits.argmax(axis=1) == refused.answers.after).all()
-
-
-def test_the_report_of_a_refusal_says_why_and_can_be_saved(refused, tmp_path):
-    facts = json.loads(json.dumps(refused.to_json(), allow_nan=False))
-    assert facts["guard"]["accepted"] is False and facts["guard"]["reasons"]
-    text = " ".join(RENDERERS[".txt"](facts).split())
-    assert "guard kept the old weights: " + facts["guard"]["reasons"][0]["text"] in text
-    save_delta(tmp_path / "d.safetensors", refused.delta)
-    assert load_delta(tmp_path / "d.safetensors").report["guard"] == facts["guard"]
-
-
 def test_training_stops_in_the_step_after_the_first_number_that_is_none():
     report = adapt(toy_network(), toy_episode(), BIG, policy(1e30, steps=40, optimizer="sgd"))
     assert [r.code for r in report.guard.reasons] == ["not-finite"] and report.answers.withheld is None
@@ -277,13 +254,6 @@ def test_training_stops_in_the_step_after_the_first_number_that_is_none():
     assert f"{len(report.ran.losses)} of 40 steps" in report.guard.reasons[0].text
     forced = adapt(toy_network(), toy_episode(), BIG, policy(1e30, steps=40, optimizer="sgd"), force=True)
     assert not forced.guard.accepted and forced.delta.is_finite()
-
-
-def test_forced_results_are_the_adapted_ones_and_say_so(refused):
-    forced = adapt(refused.network, refused.episode, BIG, policy(1e4, optimizer="sgd"), force=True)
-    assert forced.guard.accepted and forced.guard.forced and forced.answers.withheld is None
-    assert (forced.answers.after == refused.answers.withheld).all() and forced.delta.slices
-    assert "kept because it was forced, although" in RENDERERS[".txt"](forced.to_json())
 
 
 def test_the_verdict_does_not_depend_on_the_labels_or_images_of_the_queries():
@@ -302,24 +272,6 @@ def test_the_verdict_does_not_depend_on_the_labels_or_images_of_the_queries():
 def test_the_measures_lie_in_the_arena_and_inside_the_budget(refused):
     table = {row["name"]: row["bytes"] for row in refused.program.table()}
     assert table["left out (before)"] == table["left out (after)"] == 18 * COLUMNS * 4
-
-
-def test_a_network_that_is_not_finite_is_named_before_anything_runs():
-    network = toy_network()
-    bias = network.biases[3].copy()
-    bias[1] = np.nan
-    biases = (*network.biases[:3], bias, *network.biases[4:])
-    with pytest.raises(InputError, match=f"1 of {len(bias)} numbers of {network.layers[3].name}.bias"):
-        adapt(replace(network, biases=biases), toy_episode(), BIG, policy())
-
-
-def test_a_network_that_overflows_before_training_is_refused_altogether():
-    network = toy_network()
-    last = len(network.layers) - 1
-    weights = (*network.weights[:last], np.full(network.weights[last].shape, 3e38, np.float32))
-    huge = replace(network, weights=weights, scales=(*network.scales[:last], None))
-    with pytest.raises(AdaptationRefusedError, match="as it is gives NaN or infinity"):
-        adapt(huge, toy_episode(), BIG, policy())
 
 
 def test_wrong_labels_lower_the_fit_of_labels():
