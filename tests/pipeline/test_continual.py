@@ -9,7 +9,7 @@ from cases import each
 from programcheck import check_program
 from toydevices import ONE
 from toyfiles import write_images, write_network
-from toyreplay import SHOTS, episode, new_images, stored
+from toyreplay import FLOAT32, INT8, SHOTS, episode, new_images, stored
 
 import tinytrain
 from tinytrain.base.errors import BudgetError, InputError, UsageError
@@ -20,29 +20,19 @@ from tinytrain.delta.file import decode_delta, encode_delta, load_delta, save_de
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.add_classes import add_classes
 from tinytrain.pipeline.continual import continued_episode, continued_policy
-from tinytrain.pipeline.toy import toy_images, toy_network
+from tinytrain.pipeline.toy import toy_images
 from tinytrain.plan.budget import Budget
-from tinytrain.plan.recipe import Recipe, Update
-from tinytrain.policies.common import Policy
+from tinytrain.plan.recipe import Update
 from tinytrain.program.listing import listing
 from tinytrain.runtime.predict import Predictor
 
-BUDGET, NETWORK = Budget(2**22), toy_network()
-UPDATES = (Update(6, (1, 4, 7), bias=True), Update(9, tuple(range(24)), bias=True))
-RECIPE = Recipe("test", UPDATES, ((1e-2, 1e-2),) * 2, steps=4, head="lda", views=3)
+BUDGET, NETWORK, RECIPE = FLOAT32.budget, FLOAT32.network, FLOAT32.recipe
+policy, adapted, continued = FLOAT32.policy, FLOAT32.adapted, FLOAT32.continued
+KINDS = pytest.mark.parametrize("kind", [FLOAT32, INT8], ids=lambda kind: kind.precision)
 
 
-def policy(recipe: Recipe = RECIPE) -> Policy:
-    return Policy("test", lambda *_: recipe, "none", macs_limited=False)
-
-
-def adapted(way: int = 4, replay: int = SHOTS, recipe: Recipe = RECIPE):
-    return adapt(NETWORK, episode(way, replay), BUDGET, policy(recipe), device=ONE, force=True)
-
-
-def continued(delta, *more):
-    found = continued_episode(delta, *more)
-    return adapt(NETWORK, found, BUDGET, continued_policy(delta), device=ONE, force=True)
+def stored_again(report):
+    return decode_delta(*decode(encode_delta(report.delta)))
 
 
 @pytest.fixture(scope="module")
@@ -52,17 +42,20 @@ def report():
 
 @pytest.fixture(scope="module")
 def delta(report):
-    return decode_delta(*decode(encode_delta(report.delta)))
+    return stored_again(report)
 
 
-def test_a_replay_memory_takes_the_bytes_that_the_plan_declares(report):
+@KINDS
+def test_a_replay_memory_takes_the_bytes_that_the_plan_declares(kind):
+    report = kind.adapted()
     memory, table = report.delta.replay, {row["name"]: row["bytes"] for row in report.program.table()}
     declared = table["kept features"] + table["kept feature ranges"]
     assert declared == memory.codes.nbytes + memory.ranges.nbytes == report.to_json()["memory"]["replay"]
     assert memory.codes.nbytes == 4 * SHOTS * np.prod(memory.codes.shape[1:]), "a byte for a value"
     assert report.plan.to_json()["task"]["replay"] == SHOTS
+    assert report.plan.recipe.precision == kind.precision
     check_program(report.program)
-    assert "keep_cached" in listing(report.program)
+    assert {"float32": "keep_cached", "int8": "keep_codes"}[kind.precision] in listing(report.program)
 
 
 def test_without_a_replay_memory_nothing_of_it_is_in_a_delta():
@@ -71,9 +64,10 @@ def test_without_a_replay_memory_nothing_of_it_is_in_a_delta():
     assert "recipe" not in delta.report and "replay" not in delta.report["memory"]
 
 
-def test_remembering_changes_nothing_of_the_adaptation_itself(delta):
-    plain = stored(adapted(replay=0).delta)
-    assert {name: values for name, values in stored(delta).items() if not name.startswith("replay")} == plain
+@KINDS
+def test_remembering_changes_nothing_of_the_adaptation_itself(kind):
+    plain, kept = stored(kind.adapted(replay=0).delta), stored(kind.adapted().delta)
+    assert {name: values for name, values in kept.items() if not name.startswith("replay")} == plain
 
 
 @pytest.mark.parametrize("replay", [1, 3, 100])
@@ -83,10 +77,14 @@ def test_so_many_images_of_each_class_are_remembered_or_all(replay):
     assert (np.diff(found.labels) >= 0).all() and len(np.unique(found.codes, axis=0)) == len(found)
 
 
-def test_old_classes_are_known_after_going_on_and_their_features_are_the_same_bits(delta):
-    result = continued(delta, new_images(4), ("new",))
+@KINDS
+def test_old_classes_are_known_after_going_on_and_their_features_are_the_same_bits(kind):
+    delta = stored_again(kind.adapted())
+    result = kind.continued(delta, new_images(4), ("new",))
     check_program(result.program)
     after = result.delta
+    assert after.precision == kind.precision
+    assert ("recall_codes" in listing(result.program)) == (kind is INT8)
     assert after.class_names == (*delta.class_names, "new") and not after.replay.codes.flags.owndata
     assert np.bincount(after.replay.labels).tolist() == [SHOTS] * 5
     old = after.replay.labels < 4
@@ -95,8 +93,8 @@ def test_old_classes_are_known_after_going_on_and_their_features_are_the_same_bi
     before = {(s.layer, s.part): s.channels.tolist() for s in delta.slices}
     assert {(s.layer, s.part): s.channels.tolist() for s in after.slices} == before, "it trains the same"
     queries = toy_images(np.repeat(np.arange(5), 6), seed=77)
-    right = Predictor(NETWORK, after).logits(queries).argmax(axis=1) == queries.labels
-    naive = Predictor(NETWORK, delta).logits(queries).argmax(axis=1) == queries.labels
+    right = Predictor(kind.network, after).logits(queries).argmax(axis=1) == queries.labels
+    naive = Predictor(kind.network, delta).logits(queries).argmax(axis=1) == queries.labels
     assert right[queries.labels == 4].any() and right.mean() > naive.mean() - 0.1
 
 
@@ -117,12 +115,13 @@ def test_images_of_an_old_class_join_it_and_as_many_are_remembered_as_before(del
     assert np.bincount(after.replay.labels).tolist() == [SHOTS] * 4
 
 
-@pytest.mark.parametrize("head", ["lda", "cosine", "mild-lda"])
-def test_to_forget_and_adapt_again_is_never_to_have_seen_the_class(head):
+@KINDS
+@each("head", ["lda", "cosine", "mild-lda"])
+def test_to_forget_and_adapt_again_is_never_to_have_seen_the_class(kind, head):
     """Bit for bit, in the head and in the trained weights."""
-    recipe = replace(RECIPE, head=head)
-    forgotten = continued(forget(adapted(recipe=recipe).delta, "toy 3")).delta
-    never = continued(adapted(way=3, recipe=recipe).delta).delta
+    recipe = replace(kind.recipe, head=head)
+    forgotten = kind.continued(forget(kind.adapted(recipe=recipe).delta, "toy 3")).delta
+    never = kind.continued(kind.adapted(way=3, recipe=recipe).delta).delta
     assert stored(forgotten) == stored(never) and forgotten.slices
     assert "forgotten" not in forgotten.report and "toy 3" not in json.dumps(forgotten.report)
 
@@ -135,13 +134,15 @@ def test_forgetting_drops_the_features_of_the_class(delta):
     assert encode_delta(rename(rename(delta, "toy 1", "x"), "x", "toy 1")) == encode_delta(delta)
 
 
-def test_added_classes_are_remembered_as_an_adaptation_would(delta):
-    grown = add_classes(NETWORK, delta, new_images(4), ("new",))
+@KINDS
+def test_added_classes_are_remembered_as_an_adaptation_would(kind):
+    delta = kind.adapted().delta
+    grown = add_classes(kind.network, delta, new_images(4), ("new",))
     assert np.bincount(grown.replay.labels).tolist() == [SHOTS] * 5
-    trained = continued(delta, new_images(4), ("new",)).delta
+    trained = kind.continued(delta, new_images(4), ("new",)).delta
     clean = [d.replay.codes[d.replay.labels == 4] for d in (grown, trained)]
     assert sorted(c.tobytes() for c in clean[0]) == sorted(c.tobytes() for c in clean[1])
-    assert continued(grown).delta.class_names == (*delta.class_names, "new")
+    assert kind.continued(grown).delta.class_names == (*delta.class_names, "new")
 
 
 @pytest.mark.parametrize("sets", [1, 3])
@@ -153,10 +154,10 @@ def test_it_also_works_with_few_cached_views_and_small_steps(delta, sets):
     assert result.delta.replay is not None and result.delta.is_finite()
 
 
-def test_a_head_alone_goes_on_too():
-    recipe = replace(RECIPE, updates=(), rates=(), steps=0)
-    delta = adapted(recipe=recipe).delta
-    after = continued(delta, new_images(4), ("new",)).delta
+@KINDS
+def test_a_head_alone_goes_on_too(kind):
+    delta = kind.adapted(recipe=replace(kind.recipe, updates=(), rates=(), steps=0)).delta
+    after = kind.continued(delta, new_images(4), ("new",)).delta
     assert not after.slices and len(after.class_names) == 5 and len(after.replay) == 5 * SHOTS
 
 
