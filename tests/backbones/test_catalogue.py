@@ -266,12 +266,6 @@ def test_a_cached_file_is_enough_if_its_source_has_no_codes(cache):
     assert load_network(row.path).quantisation is None and fetch.cached(row) is not None
 
 
-def test_a_file_fetched_by_hand_is_checked_and_taken(tmp_path, capsys, cache, made):
-    (tmp_path / "by-hand").write_bytes(made)
-    assert get(capsys, "mcunet-5fps", "--from", tmp_path / "by-hand")[0] == 0
-    assert load_backbone("mcunet-5fps").name == "mcunet-5fps"
-
-
 @pytest.mark.parametrize("by_hand", [True, False])
 def test_a_wrong_sha256_names_both_and_keeps_nothing(by_hand, server, tmp_path, capsys, cache, made):
     wrong = made[:-1] + b"x"
@@ -301,21 +295,12 @@ def written(cache) -> tuple:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def test_a_file_that_is_not_there_is_one_line(capsys, cache, tmp_path):
-    assert "file-missing" in failed(capsys, 3, "--from", tmp_path / "none.pkl")
-
-
 def test_a_failed_download_gives_the_reason_and_a_manual_remedy(server, capsys, cache, made):
     server.answer = lambda handler: handler.send(b"no", code=404)
     line = failed(capsys, 3)
     assert f"{server.address}/models/mcunet-5fps.pkl: the server answered 404 Not Found; " in line
     assert f"download {fetch.REPOSITORY}/mcunet-5fps.pkl by hand and run: tinytrain backbones get" in line
     assert "--from mcunet-5fps.pkl" in line and kept(cache) == []
-
-
-def test_a_body_that_ends_early_keeps_nothing(server, capsys, cache, made):
-    server.answer = lambda handler: handler.send(made[:500], length=len(made))
-    assert f"ended after 500 of {len(made)} bytes" in failed(capsys, 3) and kept(cache) == []
 
 
 def test_no_server_is_one_line(capsys, cache, made, monkeypatch):

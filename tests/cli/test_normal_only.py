@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 from commandline import tt
-from toydevices import ONE
 from toyfiles import write_images, write_network
 
 import tinytrain
@@ -180,18 +179,6 @@ def test_a_delta_of_another_head_must_have_two_classes(place):
     tensors, metadata = decode(encode_delta(two))
     with pytest.raises(InputError, match=r"file-damaged: .*classes must be a list of 2 to"):
         decode_delta(tensors, metadata | {"classes": '["toy 0"]'})
-
-
-def test_from_python(place):
-    network = load_network(place / "toy.safetensors")
-    report = tinytrain.adapt(network, place / "normal", "400kB", device=ONE, head="oselm-ae")
-    assert report.delta.class_names == ("ant",) and "score" in repr(report)
-    predictor = tinytrain.Predictor(network, report.delta)
-    found = predictor.predict([place / "defects" / "bee" / f"0-{k}.png" for k in range(5)])
-    assert all((p.name is None) == (p.score > p.threshold) for p in found)
-    assert sum(p.verdict == "unknown" for p in found) >= 3
-    with pytest.raises(InputError, match="too-few-classes"):
-        tinytrain.adapt(network, place / "normal", "400kB", device=ONE)
 
 
 def test_a_classifier_of_one_class_tells_what_is_not_of_it(place):

@@ -11,7 +11,6 @@ from tinytrain.episode.kinds import KINDS
 from tinytrain.episode.motion_features import BANDS, SCALE, WINDOW, features, matrices, names_of, states
 from tinytrain.network.validation import check_network
 
-RNG = np.random.default_rng(5)
 NAMES = np.array(names_of(3))
 
 

@@ -267,17 +267,6 @@ def test_what_a_domain_loses_against_the_start_counts_three_times():
     )
 
 
-def test_two_runs_cannot_write_the_same_files(tmp_path):
-    paths = checkpoint.Paths(tmp_path / "net.safetensors")
-    with paths.held():
-        with pytest.raises(StorageError, match="another run is writing") as refused, paths.held():
-            pass
-        assert refused.value.code == "store-busy"
-    with paths.held():
-        pass
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_log_that_is_not_its_checkpoint_s_is_refused_in_one_line(tmp_path):
     run = toyruns.run(tmp_path)
     whole = result(run)[1]
