@@ -6,11 +6,15 @@ from weakref import WeakKeyDictionary
 # As commands have it: workers whose BLAS has threads, too, wait for each other most of the time.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import numpy as np
 import programcheck
 import pytest
 import segmentcheck
+from kernelarrays import Output
+from kernelcases import CASES
 from selection import pytest_addoption, pytest_collection_modifyitems, pytest_terminal_summary  # noqa: F401
 
+from tinytrain import kernels
 from tinytrain.base.notices import NOTICES
 from tinytrain.kernels import fallback
 from tinytrain.program.program import Program
@@ -19,11 +23,25 @@ from tinytrain.program.program import Program
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+MANY = 400  # tests: a few need few kernels
+
 
 @pytest.fixture(scope="session", autouse=True)
 def interrupts_arrive():
     """A shell starts what it leaves in the background with interrupts ignored, and children inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernels_are_shared_out(request):
+    """Workers that begin with no kernels would all compile the same ones: each compiles some for all."""
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+    if count > 1 and request.session.testscollected > MANY:
+        compiled, random = kernels.load(), np.random.default_rng(0)
+        for name in sorted(CASES)[worker::count]:
+            given = CASES[name](random)
+            getattr(compiled, name)(*(a.start.copy() if isinstance(a, Output) else a for a in given))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -241,11 +241,6 @@ def test_more_images_are_learnt_without_the_old_ones(small):
     assert (found.predict(X[12:]) == 5).mean() > 0.5 and found.predict(X).dtype == NUMBERS.dtype
 
 
-def test_more_labels_must_be_of_the_type_of_the_first(fitted):
-    with pytest.raises(InputError, match="labels are int64, those of fit are <U6; give the same type"):
-        fitted.partial_fit(X[:2], [3, 4])
-
-
 @each(
     "images,y,words",
     [

@@ -227,10 +227,6 @@ class TestFused:
             assert fused.has_instruction(triple, processor, "") is can
         assert not fused.has_instruction("x86_64-unknown-linux-gnu", "haswell", "-fma")
 
-    def test_the_source_decides_what_is_rounded_once(self):
-        compiler = pytest.importorskip("tinytrain.kernels.compiler")
-        assert "fastmath" not in compiler.OPTIONS
-
     def test_anything_but_float32_is_refused(self):
         from numba import TypingError, njit
 

@@ -192,12 +192,8 @@ def test_every_learning_rate_ends_in_a_finite_result_or_the_unadapted_network(ne
             other = answers.before if kept == "head" else answers.before_cosine
             assert report.delta.slices == () and (answers.after == other).all()
         assert (kept == "adapted") <= (finite.all() and losses[-1] <= 10 * losses[0] + 1)
-
-
-def test_a_rate_that_destroys_the_network_is_always_refused(network):
-    for seed in range(20):
-        report = adapt(network, episode_of(seed), BIG, policy(1e4, optimizer="sgd"), device=ONE)
-        assert {r.code for r in report.guard.reasons} & {"not-finite", "diverged", "left-out"}
+        destroyed = {r.code for r in report.guard.reasons} & {"not-finite", "diverged", "left-out"}
+        assert destroyed or (rate, optimizer) != (RATES[-1], "sgd"), "a rate that destroys every network"
 
 
 # ---- odd episodes ------------------------------------------------------------------------------
