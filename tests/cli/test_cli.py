@@ -45,8 +45,12 @@ def test_help_of_every_command_imports_nothing_heavy():
     assert done.stderr == "" and done.stdout.count("usage: tinytrain") == len(COMMANDS) + 2
 
 
-def test_importing_the_package_imports_nothing_heavy():
-    code = "import sys, tinytrain; print([m for m in ('numpy', 'numba', 'PIL') if m in sys.modules])"
+@each(
+    "module, heavy",
+    [("tinytrain", ["PIL", "numba", "numpy"]), ("tinytrain.episode.pixels", ["numba", "numpy"])],
+)
+def test_neither_the_package_nor_the_process_that_decodes_images_imports_what_is_heavy(module, heavy):
+    code = f"import sys, {module}; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 

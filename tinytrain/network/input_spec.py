@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from tinytrain.network.optional_fields import optional_field, used, written
+
+if TYPE_CHECKING:  # what decodes images has no room for numpy
+    import numpy as np
 
 IMAGE = "image"
 DTYPES = ("uint8", "float32")
@@ -56,8 +58,10 @@ class InputSpec:
         return self.kind, self.shape, self.dtype, self.resize, self.parameters
 
     @cached_property
-    def of_row(self) -> tuple[np.ndarray, np.ndarray]:
+    def of_row(self) -> tuple["np.ndarray", "np.ndarray"]:
         """`mean` and `scale` of every number of a row: (width * channels,) float32 each."""
+        import numpy as np
+
         mean, scale = (np.tile(np.array(part, np.float32), self.shape[1]) for part in (self.mean, self.scale))
         return mean, scale
 
