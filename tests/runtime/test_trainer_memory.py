@@ -111,7 +111,7 @@ def test_units_that_work_at_the_same_time_share_neither_an_image_nor_what_is_bou
 def test_no_array_is_allocated_while_training_runs(monkeypatch, policy, shots):
     """From the third step on; a step's lists of images are all that comes and goes.
 
-    What a thread takes that is none of ours, such as one that reports tests, is seen in one step at the most.
+    What another thread takes meanwhile, such as one that reports tests, is not there in a second run.
     """
     episode = toy_episode(shots=shots)
     decoded = [p.read(i, 16) for p in (episode.support, episode.query) for i in range(len(p))]
@@ -137,7 +137,8 @@ def test_no_array_is_allocated_while_training_runs(monkeypatch, policy, shots):
         return loss
 
     monkeypatch.setattr(Trainer, "step", step)
-    report = run(policy, 10**6, episode)
+    report = [run(policy, 10**6, episode) for _ in range(2)][-1]
+    kept, peaks = (np.minimum(*np.split(np.array(of_steps), 2)) for of_steps in (kept, peaks))
     assert len(peaks) == report.plan.recipe.steps - 2
-    assert not arrays and sorted(kept)[-2] <= 2000
-    assert sorted(peaks)[-2] <= 1000 + 300 * report.plan.resources.step_queries
+    assert not arrays and kept.max() <= 2000
+    assert peaks.max() <= 1000 + 300 * report.plan.resources.step_queries

@@ -21,7 +21,7 @@ SLOPE = 1000  # bytes per adaptation
 def holdings(count, keep=lambda report: None):
     """(count, 2): anonymous memory in bytes and open files after each of `count` adaptations."""
     network, budget, rows = toy_network(), tinytrain.Budget(memory=200_000), []
-    episodes = [toy_episode(way=2 + k, shots=2, queries=1) for k in range(3)]  # it keeps what it has drawn
+    episodes = [toy_episode(way=2 + k, shots=2, queries=1) for k in range(3)]  # toys keep what they drew
     for number in range(count):
         episode = episodes[number % 3]
         policy = ("tinytrain", "last_layer")[number % 2]
