@@ -30,6 +30,7 @@ from tinytrain.network.input_spec import InputSpec
 from tinytrain.network.network import quantised
 from tinytrain.runtime.calibrate import calibrated_network
 from tinytrain.runtime.embedder import Embedder
+from tinytrain.store import Store
 
 LENGTH, AXES = 24, 6
 
@@ -207,6 +208,9 @@ def test_deltas_are_merged_and_tried_on_windows(made, tmp_path):
         "1 delta, 48 windows" in again
         and load_delta(tmp_path / "again").report["episode"]["kind"] == "windows"
     )
+    rest = tt_text("merge", tmp_path / "all", "--without", tmp_path / "a", "-o", tmp_path / "rest")
+    Store(tmp_path / "store").commit_file(tmp_path / "all")
+    assert "1 delta with 24 windows" in rest and "with 48 windows" in tt_text("status", tmp_path / "store")
     said = tt_text(*words, "--check", made.root / "more")
     (made.root / "more" / "ant" / "note.txt").unlink()
     assert "of 9 windows recognised" in said and "is no window" in said and "image" not in said

@@ -266,10 +266,12 @@ class Store:
         facts = {"generation": slot.generation, "bytes": slot.size, "sha256": slot.sha256}
         if delta:
             from tinytrain.delta.merge import sources_of
+            from tinytrain.episode.kinds import kind_in
 
             facts |= {
                 "file_sha256": slot.sha256,
                 "backbone": delta.backbone_name,
+                "kind": kind_in(delta.report).name,
                 "classes": list(delta.class_names),
                 "merged_of": [{k: row[k] for k in ("sums", "images")} for row in sources_of(delta)],
             }

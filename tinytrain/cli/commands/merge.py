@@ -109,14 +109,14 @@ def _without(arguments, deltas: list, names: list[str]) -> None:
     from tinytrain import kernels
     from tinytrain.delta.file import save_delta
     from tinytrain.delta.merge import sources_of, without
-    from tinytrain.report.layout import count_of
+    from tinytrain.report.layout import count_of, worded
 
     delta = without(kernels.load(), *deltas, names)
     save_delta(arguments.out, delta)
     parts, classes, trained = sources_of(delta), list(delta.class_names), delta.is_trained
     images = sum(row["images"] for row in parts)
     result = {"out": arguments.out, "classes": classes, "parts": len(parts), "images": images}
-    left = f"{count_of(len(parts), 'delta')} with {count_of(images, 'image')}"
+    left = f"{count_of(len(parts), 'delta')} with {worded(delta.report, count_of(images, 'image'))}"
     text = f"{arguments.out}: {len(classes)} classes, of {left}"
     text += "; trained layers stay as they are, and have seen the others" * trained
     print_result({**result, "layers_kept": trained}, text, arguments.json)
