@@ -9,7 +9,8 @@ COMMANDS = {
     ),
     "watch": (
         "Says what the camera of this device shows",
-        "watch %S/tinytrain/state --command 'rpicam-still -n -t 1 --width 640 --height 480 -o -' --every 10",
+        "watch %S/tinytrain/state --command "
+        "'timeout 30 rpicam-still -n -t 1 --width 640 --height 480 -o -' --every 10",
         "ConditionPathExists=%S/tinytrain/state\n",
     ),
 }
@@ -20,8 +21,7 @@ UNIT = """\
 Description={title}
 Documentation=man:systemd.exec(5)
 {condition}After=network.target
-StartLimitIntervalSec=600
-StartLimitBurst=5
+StartLimitIntervalSec=0
 
 [Service]
 # By its own user: the administrator writes nothing where a service may.
@@ -35,10 +35,10 @@ UMask=0077
 DynamicUser=yes
 SupplementaryGroups=video
 
-# A wrong command line (2) or unsuitable files (3) stay what they are: it is not started again.
+# A wrong command line (2) stays what it is. A camera that fails (3) may come back, after any time.
 Restart=on-failure
-RestartSec=5
-RestartPreventExitStatus=2 3
+RestartSec=10
+RestartPreventExitStatus=2
 SuccessExitStatus=130
 TimeoutStopSec=60
 
