@@ -13,8 +13,8 @@ from tinytrain.cli.commands.common import (
 
 DESCRIPTION = (
     "Put a delta on trial in a store. 'tinytrain confirm' keeps it. Without confirmation it is dropped after "
-    "two starts, and the previous delta is used again. A start is a 'tinytrain predict' with the store. "
-    "After a power cut, either the old or the new delta is in use."
+    "two starts, and the previous delta is used again. A start is a 'tinytrain predict' with the store, or "
+    "the beginning of a 'watch' or 'serve'. After a power cut, either the old or the new delta is in use."
 )
 EXAMPLES = """\
   tinytrain apply mine.safetensors --store state/
