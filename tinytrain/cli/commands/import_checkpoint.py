@@ -8,10 +8,10 @@ from tinytrain.cli.commands.common import add_json, add_number, check_network_ou
 DESCRIPTION = (
     "Convert a published int8 checkpoint (.pkl) or an ONNX model (.onnx) to a network file. A checkpoint is "
     "read without PyTorch, and nothing in it is run. An ONNX model is a MobileNet (V1 to V4), an "
-    "EfficientNet-Lite, a ResNet of basic blocks or another network of their layers; its weights stay "
-    "float32, or int8 if it is quantised, and its classifier is dropped. If onnxruntime is installed, its "
-    "embeddings are compared with those of the result. --mean, --scale, --std and --size are for .onnx "
-    "only.\n"
+    "EfficientNet-Lite, a ResNet of basic blocks, a small transformer or another network of their layers; "
+    "its weights stay float32, or int8 if it is quantised, and its classifier is dropped. If onnxruntime is "
+    "installed, its embeddings are compared with those of the result. --mean, --scale, --std and --size are "
+    "for .onnx only.\n"
     f"ONNX models need: {install('onnx')}."
 )
 EXAMPLES = """\

@@ -62,7 +62,7 @@ def add_arguments(parser) -> None:
         "--command",
         metavar="CMD",
         help="instead of IMAGES: a shell command that writes an image to standard output and is run again and"
-        " again, or one that goes on writing JPEG, PNG or PPM images",
+        " again, or one that goes on writing JPEG, PNG, PPM, WebP or BMP images",
     )
     parser.add_argument(
         "--microphone",
