@@ -125,6 +125,20 @@ def test_a_camera_that_stalls_or_ends_is_lost_and_comes_back_by_itself(film):
     assert states.count("starting") == 1 and states[:3] == ["starting", "ok", "lost"]
 
 
+def test_a_stream_that_is_cut_inside_of_a_chunk_is_lost_and_comes_back(film):
+    def cut(handler):
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        handler.wfile.write(b"9999\r\n" + part(jpeg(1)))
+
+    whole, film.answer = film.answer, cut
+    with opened(film.address) as (_, _, wait):
+        wait(is_state(LOST, "cannot be read"))
+        film.pieces, film.answer = [part(jpeg(2)), None], whole
+        wait(shows(jpeg(2)))
+
+
 def test_what_trickles_without_an_image_is_a_stall(film):
     film.pieces = [b"x"] * 3 + [None]
     with opened(film.address) as (_, _, wait):

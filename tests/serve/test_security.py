@@ -47,7 +47,7 @@ def raw(port, data):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:80", "", "127.0.0.1.evil.example", "localhost.evil"]
+    "host", ["evil.example", "evil.example:80", "", "127.0.0.1.evil.example", "localhost.evil", "["]
 )
 def test_a_name_that_somebody_has_pointed_here_is_no_host(browser, host):
     assert refusal(browser.ask("GET", "/", Host=host)) == (403, "origin")
@@ -62,6 +62,7 @@ def test_pages_of_other_sites_change_and_read_nothing(browser):
     for headers in (
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://["},
         {"Origin": f"http://127.0.0.1:{browser.port + 1}"},
         {"Sec_Fetch_Site": "cross-site"},
         {"Sec_Fetch_Site": "same-site"},
@@ -75,7 +76,7 @@ def test_pages_of_other_sites_change_and_read_nothing(browser):
 
 
 def test_without_the_token_nothing_is_answered(locked):
-    for path in ("/", "/page.js", "/api/status", "/api/events", "/nothing", "/?token=wrong"):
+    for path in ("/", "/page.js", "/api/status", "/api/events", "/nothing", "/?token=wrong", "/?token=%ff"):
         assert refusal(locked.ask("GET", path)) == (401, "token"), path
     for headers in (
         {"Authorization": "Bearer no"},

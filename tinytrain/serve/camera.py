@@ -16,6 +16,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -203,7 +204,7 @@ def _of_address(address: str) -> Iterator[bytes | None]:
         raise InputError("camera-failed", f"it has sent nothing for {STALL:.0f} seconds") from None
     except urllib.error.URLError as error:
         raise InputError("camera-failed", f"it cannot be reached ({one_line(error.reason, 100)})") from None
-    except ValueError as error:
+    except (ValueError, HTTPException) as error:
         raise InputError("camera-failed", f"it cannot be read ({one_line(error, 100)})") from None
 
 

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from tinytrain.base.errors import StorageError, TinytrainError, visible
 from tinytrain.episode.kind import Kind
@@ -116,7 +116,7 @@ class Door:
 
     def _check_host(self, host: str) -> None:
         """Numbers and the names of this machine: no other name that somebody has pointed here."""
-        name = (urlsplit(f"//{host}").hostname or "") if host.isprintable() else ""
+        name = (_parts(f"//{host}").hostname or "") if host.isprintable() else ""
         try:
             ipaddress.ip_address(name.partition("%")[0])
         except ValueError:
@@ -126,7 +126,7 @@ class Door:
 
     def _check_origin(self, method: str, headers: dict[str, str]) -> None:
         origin, site = headers.get("origin"), headers.get("sec-fetch-site", "same-origin")
-        own = origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+        own = origin is None or _parts(origin).netloc.lower() == headers.get("host", "").lower()
         if not own or site not in ("same-origin", "none"):
             raise RefusedError(403, "origin", "requests of pages of other sites are refused")
         if method in CHANGING and origin is None and self.token and "authorization" not in headers:
@@ -141,6 +141,14 @@ class Door:
             self._buckets.popitem(last=False)
         if left < 1:
             raise RefusedError(429, "busy", f"more than {RATE:.0f} requests a second; wait a moment")
+
+
+def _parts(address: str) -> SplitResult:
+    """Those of an address; empty ones of what is none, such as "//[" of a client that is up to something."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")
 
 
 def too_large() -> RefusedError:
@@ -165,8 +173,8 @@ class Guarded:
         try:
             if door._open >= AT_ONCE:
                 raise RefusedError(503, "busy", f"{AT_ONCE} requests are being answered; wait a moment")
-            if scope["path"] == "/" and (token := parse_qs(scope["query_string"]).get(b"token")):
-                await self._let_in(token[0].decode("latin-1"), headers, send)
+            if scope["path"] == "/" and (token := parse_qs(scope["query_string"].decode("latin-1")).get("token")):
+                await self._let_in(token[0], headers, send)
                 return
             door.check(scope, headers)
         except RefusedError as error:
