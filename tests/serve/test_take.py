@@ -11,7 +11,9 @@ from serving import serving
 
 from tinytrain.delta.file import load_delta
 from tinytrain.serve import certificate as module
+from tinytrain.serve import take
 from tinytrain.serve.certificate import certificate
+from tinytrain.serve.project import Project
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +39,14 @@ def test_images_come_as_a_zip_file_with_a_folder_for_each_class(learnt, place):
         held = {name: archive.read(name) for name in archive.namelist()}
     assert {os.path.dirname(name) for name in held} == {"images/ant", "images/bee", "images/cat"}
     assert sorted(held.values()) == sorted(path.read_bytes() for path in (place / "photos").glob("*/*"))
+
+
+def test_an_image_whose_name_is_no_utf_8_is_in_the_zip_file(tmp_path):
+    project = Project(tmp_path / "p")
+    project.add_class("ant")
+    (project.images / "ant" / "caf\udce9.png").write_bytes(b"data")
+    with zipfile.ZipFile(io.BytesIO(b"".join(take.images(project)))) as archive:
+        assert archive.namelist() == ["images/ant/caf\\xe9.png"]
 
 
 def test_other_programs_get_files_that_they_read(learnt):

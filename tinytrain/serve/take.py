@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tinytrain.base.errors import InputError
 from tinytrain.base.shell import quoted
+from tinytrain.datasets.folder_layout import printable
 from tinytrain.serve.live import NOTHING
 from tinytrain.serve.project import TAKEN, Project
 from tinytrain.serve.settings import Settings
@@ -59,8 +60,8 @@ def firmware(project: Project, settings: Settings) -> bytes:
 
 def images(project: Project) -> Iterator[bytes]:
     """All images as a ZIP file, piece by piece."""
-    every = project.classes().items()
-    return zipped((image.path, f"images/{name}/{image.path.name}") for name, of in every for image in of)
+    every = ((name, image.path) for name, of in project.classes().items() for image in of)
+    return zipped((path, f"images/{name}/{printable(path.name)}") for name, path in every)
 
 
 def zipped(files: Iterable[tuple[Path, str]]) -> Iterator[bytes]:
