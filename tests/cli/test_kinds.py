@@ -133,6 +133,14 @@ def test_a_folder_is_adapted_to_and_everything_that_is_said_of_it_names_the_kind
     assert delta.report["memory"]["outside"]["support_images"] == 18 * LENGTH * AXES * 4
 
 
+def test_a_command_to_copy_names_the_folder_as_it_is_called(made, tmp_path, monkeypatch):
+    monkeypatch.chdir(write_windows(tmp_path / "images", range(4)).parent)
+    options = ("images", *made.backbone, "--budget", "200kB", "--policy", "none")
+    assert "tinytrain adapt images " in tt_text("plan", *options)
+    tt_text("adapt", *options, "--report", "report.html", "--force")
+    assert "tinytrain adapt images " in (tmp_path / "report.html").read_text()
+
+
 def test_a_trained_network_predicts_files_folders_arrays_and_bytes(made, tmp_path):
     (made.root / "more" / "note.txt").write_text("no window")
     said = tt_text("predict", made.delta, made.root / "more", "--json")

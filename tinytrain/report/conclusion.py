@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
 from tinytrain.base.answer import OLD_KEYS
 from tinytrain.base.class_names import BACKGROUND
@@ -64,7 +65,7 @@ def conclude(facts: dict, written: Written | None = None, width: int = WIDTH) ->
         items.append(written_item(written, _computed_in(facts)))
         if written.then:
             items.append(Command("next", written.then))
-    return worded(facts, "\n".join(fitted(items, width, LINES))).split("\n")
+    return fitted(items, width, LINES, partial(worded, facts))
 
 
 def class_counts(episode: dict) -> tuple[str, str]:

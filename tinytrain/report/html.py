@@ -3,6 +3,8 @@
 At its top: how good it is, kept or not, what is suspicious.
 """
 
+import re
+
 from tinytrain.base.page import items, page, safe, tag
 from tinytrain.report.conclusion import estimate_text, figure, kept_text, normal_text
 from tinytrain.report.layout import worded
@@ -31,7 +33,9 @@ def render_html(facts: dict, thumbnails: Thumbnails | None = None) -> str:
             settings_section(facts),
         ),
     )
-    return worded(facts, whole)
+    # A command is to be copied as it is, also if its folder is called images.
+    parts = re.split("(<pre>.*?</pre>)", whole, flags=re.DOTALL)
+    return "".join(part if part.startswith("<pre>") else worded(facts, part) for part in parts)
 
 
 def headline(facts: dict) -> str:

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -30,6 +30,10 @@ class Item:
     label: str
     text: str
     examples: tuple[str, ...] = ()
+
+    def worded(self, words: Callable[[str], str]) -> "Item":
+        """The same in other words."""
+        return Item(words(self.label), words(self.text), tuple(map(words, self.examples)))
 
     def lines(self, width: int, most: int | None = None) -> list[str]:
         """The lines of the item, `most` of them at most (None: as many as it takes)."""
@@ -74,12 +78,18 @@ class Command:
         return labelled(self.label, lines)
 
 
-def fitted(items: Sequence[Item | Command], width: int, most: int | None) -> list[str]:
-    """All `items` in `most` lines (None: as many as it takes).
+def fitted(
+    items: Sequence[Item | Command],
+    width: int,
+    most: int | None,
+    words: Callable[[str], str] = lambda text: text,
+) -> list[str]:
+    """All `items` in `most` lines (None: as many as it takes), but for commands in the given `words`.
 
     A command takes what it needs. What is left goes to the others in turn, a line each, the first ones first:
     to those whose text would be cut, and only then to those that have examples.
     """
+    items = [item if isinstance(item, Command) else item.worded(words) for item in items]
     if most is None:
         return [line for item in items for line in item.lines(width)]
     room = most - len(items) + 1

@@ -1,5 +1,7 @@
 """Reports and plans for people: the conclusion first, then all details; plain text, no colour."""
 
+from functools import partial
+
 from tinytrain.base.units import as_option, format_bytes, format_count
 from tinytrain.report.conclusion import (
     LINES,
@@ -44,7 +46,7 @@ def summarize_plan(facts: dict, then: tuple[str, ...], out: str | None = None, w
         Item("written", short(out)) if out else None,
         Command("next", then),
     ]
-    return "\n".join(fitted([item for item in items if item], width, LINES))
+    return "\n".join(fitted([item for item in items if item], width, LINES, partial(worded, facts)))
 
 
 def render_plan(facts: dict, width: int = WIDTH) -> str:
@@ -59,7 +61,7 @@ def render_plan(facts: dict, width: int = WIDTH) -> str:
         for row in facts["accounting"]
     ]
     warnings = [("warning", warning) for warning in facts["warnings"]]
-    return "\n".join(_lines([*blocks, rows, warnings], width))
+    return worded(facts, "\n".join(_lines([*blocks, rows, warnings], width)))
 
 
 def _precisions(facts: dict) -> list[Item]:

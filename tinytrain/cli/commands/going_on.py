@@ -133,11 +133,11 @@ def extend(arguments) -> None:
     }
     if arguments.json:
         say(*warnings)
-    print_result(result, kind.words(_extension_text(arguments, extended, result)), arguments.json)
+    print_result(result, _extension_text(arguments, extended, result, kind.words), arguments.json)
 
 
-def _extension_text(arguments, extended, result: dict) -> str:
-    """What was added to a delta, in eight lines at most; all of it with --verbose."""
+def _extension_text(arguments, extended, result: dict, words) -> str:
+    """What was added to a delta, in eight lines at most and other `words`; all of it with --verbose."""
     from tinytrain.report.conclusion import LINES, Written, warnings_item, written_item
     from tinytrain.report.layout import Command, Item, count_of, fitted, short
 
@@ -154,9 +154,8 @@ def _extension_text(arguments, extended, result: dict) -> str:
         written_item(Written(arguments.out, os.path.getsize(arguments.out))),
         Command("next", predict_words(arguments.out, arguments.backbone, extended)),
     ]  # fmt: skip
-    return "\n".join(
-        fitted([item for item in items if item], text_width(), None if arguments.verbose else LINES)
-    )
+    most = None if arguments.verbose else LINES
+    return "\n".join(fitted([item for item in items if item], text_width(), most, words))
 
 
 def _doubts_item(doubts: list[dict], judged: int):

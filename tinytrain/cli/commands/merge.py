@@ -1,6 +1,7 @@
 """``tinytrain merge``: one delta of what several devices learnt."""
 
 import os
+from functools import partial
 
 from tinytrain.base.errors import UsageError
 from tinytrain.cli.commands.common import (
@@ -100,8 +101,8 @@ def merged_text(result: dict, first, verbose: bool) -> str:
     from tinytrain.report.conclusion import LINES
     from tinytrain.report.layout import fitted, worded
 
-    lines = fitted(_items(result["out"], result), text_width(), None if verbose else LINES)
-    return worded(first.report, "\n".join(lines))
+    most, words = None if verbose else LINES, partial(worded, first.report)
+    return "\n".join(fitted(_items(result["out"], result), text_width(), most, words))
 
 
 def _without(arguments, deltas: list, names: list[str]) -> None:

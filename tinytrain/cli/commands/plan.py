@@ -72,14 +72,15 @@ def run(arguments) -> None:
     result["warnings"] = [*map(words, warnings)]
     if arguments.json or arguments.program:
         say(*result["warnings"])
-    print_result(result, words(_text(arguments, result)), arguments.json)
+    print_result(result, _text(arguments, result), arguments.json)
 
 
 def _text(arguments, result: dict) -> str:
+    from tinytrain.report.layout import worded
     from tinytrain.report.text import render_plan, summarize_plan
 
     if arguments.program:
-        return result["program"]
+        return worded(result, result["program"])
     summary = summarize_plan(result, _next(arguments), arguments.out, text_width())
     return f"{summary}\n\n{render_plan(result, text_width())}" if arguments.verbose else summary
 
