@@ -1,5 +1,6 @@
 """Masks cancel in the sum of all members, byte for byte, also if one drops out; a part alone says nothing."""
 
+import json
 import os
 import shutil
 import stat
@@ -66,6 +67,12 @@ def key(stick, name):
     return stick / f"{name}.key"
 
 
+def folder(root):
+    """That of a round; keys lie in `root` beside it."""
+    (root / "stick").mkdir()
+    return root / "stick"
+
+
 def same_head(found, names):
     """Whether the delta `found` has the head of the merged deltas of `names`, byte for byte."""
     want = merge(kernels.load(), [DELTAS[name] for name in names], names).delta
@@ -91,12 +98,13 @@ def test_one_of_ten_that_drops_out_is_let_go_and_the_others_add_exactly(stick):
 
 
 def test_names_of_others_are_quoted_in_the_command_that_lets_them_go(tmp_path):
+    stick = folder(tmp_path)
     for name in ("a", "b c", "d;e", "f", "g"):
-        Round(tmp_path).join(DELTAS[TEN[0]], tmp_path / f"{name}.key")
+        Round(stick).join(DELTAS[TEN[0]], tmp_path / f"{name}.key")
     for name in "afg":
-        Round(tmp_path).give(DELTAS[TEN[0]], tmp_path / f"{name}.key")
+        Round(stick).give(DELTAS[TEN[0]], tmp_path / f"{name}.key")
     with pytest.raises(InputError, match=r"of a, f, g run: tinytrain mask without \S+ 'b c' 'd;e' --key KEY"):
-        Round(tmp_path).total(kernels.load())
+        Round(stick).total(kernels.load())
 
 
 def test_a_part_has_nothing_in_common_with_what_it_masks(stick):
@@ -135,17 +143,18 @@ def test_who_was_let_go_gives_no_part_and_whose_part_is_there_is_not_let_go(stic
 
 
 def test_two_members_are_too_few_as_each_would_know_the_part_of_the_other(tmp_path):
+    stick = folder(tmp_path)
     for name in TEN[:2]:
-        Round(tmp_path).join(DELTAS[name], tmp_path / f"{name}.key")
+        Round(stick).join(DELTAS[name], tmp_path / f"{name}.key")
     with pytest.raises(InputError, match="2 members take part"):
-        Round(tmp_path).give(DELTAS[TEN[0]], tmp_path / f"{TEN[0]}.key")
-    Round(tmp_path).join(DELTAS[TEN[2]], tmp_path / f"{TEN[2]}.key")
+        Round(stick).give(DELTAS[TEN[0]], tmp_path / f"{TEN[0]}.key")
+    Round(stick).join(DELTAS[TEN[2]], tmp_path / f"{TEN[2]}.key")
     for name in TEN[:2]:
-        Round(tmp_path).give(DELTAS[name], tmp_path / f"{name}.key")
+        Round(stick).give(DELTAS[name], tmp_path / f"{name}.key")
     with pytest.raises(InputError, match="2 members take part"):
-        Round(tmp_path).without([TEN[2]], tmp_path / f"{TEN[0]}.key")
+        Round(stick).without([TEN[2]], tmp_path / f"{TEN[0]}.key")
     with pytest.raises(InputError, match="wait, or begin another round: at least 3 must give one"):
-        Round(tmp_path).total(kernels.load())
+        Round(stick).total(kernels.load())
 
 
 def test_a_part_for_other_members_is_refused(stick):
@@ -211,11 +220,12 @@ def test_who_was_let_go_stays_so_when_another_one_is_let_go(stick):
 )
 def test_who_cannot_give_a_part_that_adds_does_not_join(tmp_path, delta, text):
     """A member that joined and gives nothing takes a step of each other one."""
+    stick = folder(tmp_path)
     other = replace(DELTAS[TEN[1]], class_names=("class 1", "class 2", "cafe\u0301"))
-    Round(tmp_path).join(other, tmp_path / "b.key")
+    Round(stick).join(other, tmp_path / "b.key")
     with pytest.raises(TinytrainError, match=text):
-        Round(tmp_path).join(delta, tmp_path / "a.key")
-    assert not list(tmp_path.glob("a.*"))
+        Round(stick).join(delta, tmp_path / "a.key")
+    assert not list(tmp_path.rglob("a.*"))
 
 
 def test_a_name_that_is_no_text_is_one_line(tmp_path, capsys):
@@ -343,3 +353,23 @@ def test_three_devices_merge_by_commands_so_that_only_the_sum_shows(tmp_path, ca
     assert out[0].endswith("; members: 1, parts: 0") and out[-1].endswith("; members: 3, parts: 3")
     assert tt("mask", "sum", tmp_path / "stick", "-o", tmp_path / "all", "--json") == 0
     assert same_head(load_delta(tmp_path / "all"), TEN[:3])
+    images = merge(kernels.load(), [DELTAS[name] for name in TEN[:3]], TEN[:3]).images
+    assert json.loads(capsys.readouterr().out)["images"] == sum(images)
+
+
+def test_the_sum_says_what_the_deltas_are_for_as_far_as_members_do(tmp_path, capsys):
+    said = {"episode": {"kind": "sound"}}  # the third one is of a version that did not say it
+    deltas = {name: replace(DELTAS[name], report=said if k < 2 else {}) for k, name in enumerate(TEN[:3])}
+    stick = folder(tmp_path)
+    for step in (Round.join, Round.give):
+        for name, delta in deltas.items():
+            step(Round(stick), delta, tmp_path / f"{name}.key")
+    assert tt("mask", "sum", stick, "-o", tmp_path / "all") == 0
+    assert capsys.readouterr().out.endswith(" clips\n")
+    assert load_delta(tmp_path / "all").report_of_kind == said
+
+
+def test_a_key_that_all_members_would_see_is_not_made(ten):
+    with pytest.raises(InputError, match="keep the key in another folder"):
+        Round(ten / "stick").join(DELTAS[TEN[0]], ten / "stick" / "new.key")
+    assert not (ten / "stick" / "new.key").exists()

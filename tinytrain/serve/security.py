@@ -173,7 +173,8 @@ class Guarded:
         try:
             if door._open >= AT_ONCE:
                 raise RefusedError(503, "busy", f"{AT_ONCE} requests are being answered; wait a moment")
-            if scope["path"] == "/" and (token := parse_qs(scope["query_string"].decode("latin-1")).get("token")):
+            query = parse_qs(scope["query_string"].decode("latin-1"))
+            if scope["path"] == "/" and (token := query.get("token")):
                 await self._let_in(token[0], headers, send)
                 return
             door.check(scope, headers)

@@ -25,6 +25,7 @@ from tinytrain.base.safetensors import decode
 from tinytrain.delta.classes import forgot_more
 from tinytrain.delta.delta import Delta
 from tinytrain.delta.file import decode_delta, encode_delta
+from tinytrain.network.input_spec import IMAGE
 from tinytrain.store.folder import Folder
 from tinytrain.store.journal import LEARN, Entry
 from tinytrain.store.journal_replay import in_force, replayed
@@ -266,12 +267,11 @@ class Store:
         facts = {"generation": slot.generation, "bytes": slot.size, "sha256": slot.sha256}
         if delta:
             from tinytrain.delta.merge import sources_of
-            from tinytrain.episode.kinds import kind_in
 
             facts |= {
                 "file_sha256": slot.sha256,
                 "backbone": delta.backbone_name,
-                "kind": kind_in(delta.report).name,
+                "kind": delta.report.get("episode", {}).get("kind", IMAGE),
                 "classes": list(delta.class_names),
                 "merged_of": [{k: row[k] for k in ("sums", "images")} for row in sources_of(delta)],
             }

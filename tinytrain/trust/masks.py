@@ -30,6 +30,7 @@ from tinytrain.delta.merge import check_lengths, classes_of_all, digest_of, head
 from tinytrain.heads.moments import MOST as EVER
 from tinytrain.heads.moments import UNIT, Moments
 from tinytrain.heads.registry import HEADS
+from tinytrain.network.input_spec import IMAGE
 from tinytrain.trust.keys import crypto, read_signed, write_secret
 from tinytrain.trust.noise import check_sums_alone
 
@@ -42,6 +43,7 @@ FACTS = {
     WITHOUT: ("members", "dropped"),
     KEY: ("sums", "given"),
 }
+INPUT = "input"  # a fact of a member, if its delta is for other inputs than images
 KINDS = {ending: f"tinytrain-{ending[1:]}" for ending in FACTS} | {KEY: "tinytrain-mask-key"}
 LEAST = 3  # of two, each knows the part of the other from the sum
 MOST = 2**26  # bytes of a file
@@ -57,6 +59,7 @@ class _Member(NamedTuple):
     backbone_name: str
     head: str
     size: int
+    kind: str
     classes: tuple[str, ...]
 
 
@@ -91,6 +94,8 @@ class Round:
         check_sums_alone(delta)
         _, x25519, _ = crypto()
         name, private = Path(key).stem, x25519.X25519PrivateKey.generate()
+        if Path(key).resolve().parent == self.folder.resolve():
+            raise InputError("bad-value", f"all members see {self.folder}; keep the key in another folder")
         if name in self.members:
             raise StorageError("write-failed", f"{self.folder} has a member {name} already; name another key")
         if self.given:
@@ -98,6 +103,8 @@ class Round:
             raise InputError("bad-value", f"{text}; join another round")
         facts = {"backbone": delta.backbone, "backbone_name": delta.backbone_name, "head": delta.head.kind}
         facts |= {"size": str(delta.head.embedding_size), "classes": json.dumps(delta.class_names)}
+        if (kind := delta.report.get("episode", {}).get("kind", IMAGE)) != IMAGE:
+            facts[INPUT] = kind
         public = private.public_key().public_bytes_raw()
         self.members[name] = self._like_others(name, public, facts, "the delta")
         check_writable(self.folder / f"{name}{MEMBER}")
@@ -181,6 +188,9 @@ class Round:
         sources = [{"sums": digest_of(moments), "images": images, "warmth": warmth}]
         name = min(member.backbone_name for member in self.members.values())
         head, report = head_of(kernels, HEADS[member.head], moments, sources), report_of(moments, sources)
+        # Some members may be of an earlier version, which did not say it.
+        if kinds := {member.kind for member in self.members.values()} - {IMAGE}:
+            report["episode"] = {"kind": min(kinds)}
         return Delta(member.backbone, name, (), head, self.classes, report)
 
     def _masks(self, name: str, private, others) -> np.ndarray:
@@ -227,11 +237,12 @@ class Round:
     def _like_others(self, name: str, key: bytes, facts: dict, source: str) -> _Member:
         """The member of these `facts`. Raises InputError unless it goes together with the others."""
         classes = _names(facts["classes"], f"{source}: classes")
+        kind = one_line(facts.get(INPUT, IMAGE), 100)
         fit = facts["head"] in HEADS and re.fullmatch("[1-9][0-9]{0,4}", facts["size"])
         if not fit or wrong_class_names([name]):
             raise InputError("file-damaged", f"{source}: no key with classes and a head; join again")
         rest = facts["backbone"], one_line(facts["backbone_name"], 100), facts["head"], int(facts["size"])
-        found = _Member(key, *rest, tuple(classes))
+        found = _Member(key, *rest, kind, tuple(classes))
         for other in self.members.values():
             if (found.backbone, found.head, found.size) != (other.backbone, other.head, other.size):
                 text = f"{source} is for {found.backbone_name} with head {found.head}, {self.folder} for"
@@ -287,6 +298,6 @@ def _decoded(ending: str, data: bytes, source: str) -> tuple[bytes, dict[str, st
     values = tensors.get("values", np.empty(0))
     size = KEY_BYTES if ending in (MEMBER, KEY) else values.size
     row = values.dtype == np.uint8 and values.shape == (size,)
-    if facts.pop("kind", None) != KINDS[ending] or facts.keys() != {*FACTS[ending]} or not row:
+    if facts.pop("kind", None) != KINDS[ending] or facts.keys() - {INPUT} != {*FACTS[ending]} or not row:
         raise InputError("file-kind", f"{source} is no file of a round that ends in {ending}; make it again")
     return values.tobytes(), facts

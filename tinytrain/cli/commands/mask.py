@@ -66,10 +66,13 @@ def run(arguments) -> None:
 def _sum(arguments, here) -> None:
     from tinytrain import kernels
     from tinytrain.delta.file import save_delta
+    from tinytrain.delta.merge import sources_of
+    from tinytrain.report.layout import count_of, worded
 
     delta = here.total(kernels.load())
     save_delta(arguments.out, delta)
-    classes, images = list(delta.class_names), round(delta.head.total / delta.views)
+    classes, images = list(delta.class_names), sum(row["images"] for row in sources_of(delta))
     result = {"out": arguments.out, "members": here.given, "classes": classes, "images": images}
-    text = f"{arguments.out}: {len(here.given)} members, {len(classes)} classes, {images} images"
+    text = f"{arguments.out}: {len(here.given)} members, {len(classes)} classes, "
+    text += worded(delta.report, count_of(images, "image"))
     print_result(result, text, arguments.json)

@@ -28,8 +28,7 @@ def run(arguments) -> None:
 
 
 def _text(result: dict) -> str:
-    from tinytrain.episode.kinds import KINDS
-    from tinytrain.report.layout import count_of
+    from tinytrain.report.layout import count_of, worded
 
     current, previous = result["current"], result["previous"]
     if current is None:
@@ -39,7 +38,7 @@ def _text(result: dict) -> str:
     before = _slot(previous) if previous else "nothing" if result["confirmed"] else "the bare network"
     classes = visible(", ".join(current["classes"]))
     parts = current["merged_of"]
-    images = KINDS[current["kind"]].words(count_of(sum(part["images"] for part in parts), "image"))
+    images = worded({"episode": current}, count_of(sum(part["images"] for part in parts), "image"))
     made = f"        made of {count_of(len(parts), 'delta')} with {images}\n" if parts else ""
     learnt = f", with {count_of(result['learnt'], 'correction')} since" if result["learnt"] else ""
     return (
