@@ -43,6 +43,23 @@ def test_preview_and_export_name_what_they_leave_out(tmp_path, capsys):
         assert "notes.txt" in err and "x.jpg" in err
 
 
+def test_fewer_than_asked_for_is_said_and_a_size_of_what_has_none_is_refused(tmp_path, capsys):
+    write_images(tmp_path / "photos", ("ant", "bee"), count=3)
+    for command in (
+        ("preview", tmp_path / "photos", "-o", tmp_path / "s.png"),
+        ("export", tmp_path / "photos", tmp_path / "out"),
+        ("pack", tmp_path / "p.npz", tmp_path / "photos"),
+    ):
+        assert tt("data", *command, "--classes", 3, "--size", 16) == 0
+        err = capsys.readouterr().err
+        assert "--classes 3: " in err and "has 2, all of which are taken" in err
+        assert ("fewer images, 6 are there in all" in err) == (command[0] == "export")
+    assert tt("data", "export", "shakes", tmp_path / "more", "--classes", 7, "--per-class", 1) == 0
+    assert "--classes 7: shakes has 6" in capsys.readouterr().err
+    assert tt("data", "export", "shakes", tmp_path / "none", "--size", 64) == 2
+    assert "--size is that of images, and shakes has recordings" in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def downloads(tmp_path_factory):
     """A whole set and a part of one, in their original layouts."""

@@ -60,6 +60,7 @@ PACK_EXAMPLES = """\
   tinytrain data pack drawings.npz drawings/ --raw --grey --size 64
 """
 EXAMPLES = LIST_EXAMPLES + PREVIEW_EXAMPLES + EXPORT_EXAMPLES + PACK_EXAMPLES + CHECK_EXAMPLES
+SIZE = 128  # pixels
 NAME_HELP = "pack, generated domain, folder, or target set NAME:DIR"
 
 
@@ -86,7 +87,7 @@ def add_arguments(parser) -> None:
     for parser_, per_class in ((preview, 8), (export, 20)):
         add_number(parser_, "--classes", 1, "only the first N classes")
         add_number(parser_, "--per-class", 1, "images per class", per_class)
-        add_number(parser_, "--size", 1, "side of an image", 128, metavar="PIXELS")
+        add_number(parser_, "--size", 1, "side of an image", SIZE, metavar="PIXELS")
         add_number(parser_, "--seed", 0, "seed of the random choice of images", 0)
         add_json(parser_)
 
@@ -225,16 +226,20 @@ def _export(arguments) -> None:
     from tinytrain.episode.kinds import kind_of_file
 
     if arguments.data in RECORDINGS:
-        names = range(len(RECORDINGS[arguments.data][1]))[: arguments.classes]
+        kind = kind_of_file(f"a{RECORDINGS[arguments.data][0]}")
+        if arguments.size != SIZE:
+            raise UsageError("usage", f"--size is that of images, and {arguments.data} has {kind.plural}")
+        names = _classes(arguments, len(RECORDINGS[arguments.data][1]))
         drawn = arguments.per_class, arguments.seed, names
         count = export_recordings(arguments.data, arguments.folder, *drawn)
         result = {"folder": arguments.folder, "recordings": count, "classes": len(names)}
-        kind = kind_of_file(f"a{RECORDINGS[arguments.data][0]}")
         text = f"{arguments.folder}: {count} {kind.plural} of {len(names)} classes"
         return print_result(result, text, arguments.json)
     dataset, classes = _opened(arguments)
     drawn = (arguments.per_class, arguments.size, classes, arguments.seed)
     total = sum(min(arguments.per_class, len(dataset.by_class[c])) for c in classes)
+    if total < arguments.per_class * len(classes):
+        say(f"--per-class {arguments.per_class}: some classes have fewer images, {total} are there in all")
     with ProgressLine() as progress:
         count = export(_counted(dataset, total, progress), arguments.folder, *drawn, say)
     result = {"folder": arguments.folder, "images": count, "classes": len(classes)}
@@ -269,6 +274,7 @@ def _pack(arguments) -> None:
         raise UsageError("usage", f"{arguments.out!r} must end in .npz, or no command could read it")
     check_outputs(arguments.out)
     dataset, more = open_source(arguments.data, arguments.classes)
+    _classes(arguments, dataset.n_classes)
     dataset.images([[0]]).check_kind(InputSpec())
     say(*file_lines(dataset.provenance))
     form = PackForm(
@@ -291,4 +297,12 @@ def _opened(arguments):
     dataset = open_dataset(arguments.data)
     dataset.images([[0]]).check_kind(InputSpec())
     say(*file_lines(dataset.provenance))
-    return dataset, range(min(arguments.classes or dataset.n_classes, dataset.n_classes))
+    return dataset, _classes(arguments, dataset.n_classes)
+
+
+def _classes(arguments, there: int) -> range:
+    """The first ``--classes`` of those that are `there`, all without it; fewer than asked for is said."""
+    asked = arguments.classes or there
+    if asked > there:
+        say(f"--classes {asked}: {arguments.data} has {there}, all of which are taken")
+    return range(min(asked, there))
