@@ -44,12 +44,11 @@ def file_samples(path: str, rate: int) -> Iterator[np.ndarray]:
         with wave.open(path) as file:
             form = file.getsampwidth(), file.getnchannels(), file.getframerate()
             if form == (2, 1, rate):
-                while block := file.readframes(BLOCK):
-                    yield np.frombuffer(block, "<i2").astype(np.int16)
+                yield from _samples(iter(partial(file.readframes, BLOCK), b""))  # the last one may be cut
                 return
         why = f"has {8 * form[0]} bits, {form[1]} channels and {form[2]} samples a second"
     except (OSError, EOFError, wave.Error) as error:
-        why = f"cannot be read ({one_line(str(error), 100)})"
+        why = f"cannot be read ({one_line(str(error) or 'it is cut off', 100)})"
     remedy = f"'ffmpeg -i FROM -ac 1 -ar {rate} -sample_fmt s16 TO.wav' makes one that can be listened to"
     raise InputError("image-unreadable", f"{one_line(path, 200)} {why}; {remedy}")
 
