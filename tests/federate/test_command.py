@@ -76,6 +76,8 @@ def test_a_client_whose_key_is_none_asks_nobody(folder, capsys, monkeypatch):
     [
         (["--layers", "2"], "with it goes --plan, and only with it"),
         (["--plan", "plan.json"], "with it goes --plan, and only with it"),
+        (["--steps", "3"], "are of rounds of layers; give --layers"),
+        (["--strategy", "krum"], "are of rounds of layers; give --layers"),
         (["--least", "3"], "--least 3 answers never come from 2 clients"),
         (["--host", "0.0.0.0"], "is open to others; give --token-file"),
         (["--head", "cosine"], "cosine"),

@@ -122,7 +122,7 @@ def test_arrays_that_are_not_those_of_the_plan_are_refused_on_both_sides(client,
         tasks.decode_layers(tasks.encode_layers(changed(arrays), 5), arrays, "here")
 
 
-@each("images", ["", "0", "-1", "1e3", "9" * 11, "9" * 400])
+@each("images", ["", "0", "-1", "1e3", "9" * 11, "9" * 400, "0" * 11 + "9" * 20])
 def test_a_number_of_images_that_is_none_is_refused(asked, images):
     with pytest.raises(InputError, match="file-damaged: here: images must be 1 to"):
         tasks.decode_layers(encode(asked[1], {"images": images}), asked[1], "here")

@@ -202,7 +202,7 @@ def listening(grid: HttpGrid, host: str, port: int, token: str | None) -> Iterat
                 return grid.next_task(name, number)
             if asked == ("GET", "/result"):
                 return grid.take_result(name)
-            if asked != ("POST", "/answer") or not length.isdigit() or not 1 <= int(length[:12]) <= MAX_FILE:
+            if asked != ("POST", "/answer") or not length.isdigit() or not 1 <= int(length) <= MAX_FILE:
                 text = f"{self.command} {path!r:.80} with {length!r:.20} bytes is not known here"
                 raise InputError("bad-value", f"{text}; get /task or /result, or post an /answer")
             grid.answer(name, number, self.rfile.read(int(length)), signature)

@@ -84,7 +84,7 @@ def decode_layers(data: bytes, like: Arrays, source: str) -> tuple[Arrays, int]:
     """What `encode_layers` was given: arrays like those `like`. Raises InputError."""
     arrays, metadata = decode(data, source)
     images = metadata.get("images", "")
-    if not (images.isascii() and images.isdigit() and 1 <= int(images[:12]) <= MOST_IMAGES):
+    if not (images.isascii() and images.isdigit() and len(images) < 12 and 1 <= int(images) <= MOST_IMAGES):
         raise InputError("file-damaged", f"{source}: images must be 1 to {MOST_IMAGES:,}; train again")
     check_arrays(arrays, like, source)
     return arrays, int(images)

@@ -95,6 +95,8 @@ def run(arguments) -> None:
 def _server(arguments) -> None:
     if bool(arguments.layers) != bool(arguments.plan):
         raise UsageError("usage", f"--layers {arguments.layers} given; with it goes --plan, and only with it")
+    if not arguments.layers and (arguments.steps or arguments.strategy != STRATEGIES[0]):
+        raise UsageError("usage", "--steps and --strategy are of rounds of layers; give --layers, or neither")
     clients = arguments.clients
     least = arguments.least or clients
     if least > clients:
