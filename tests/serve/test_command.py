@@ -38,6 +38,13 @@ def test_the_link_is_printed_and_a_signal_ends_it_at_once_although_somebody_list
     assert "open this link in a browser; Ctrl-C ends it" in said
 
 
+def test_a_file_of_a_token_keeps_out_the_other_users_of_this_machine(tmp_path):
+    with program(tmp_path / "p", "--token-file", tmp_path / "token") as (_, link):
+        token = (tmp_path / "token").read_text().strip()
+        assert Browser(port_of(link)).get("/api/status")["code"] == "token"
+        assert Browser(port_of(link), Authorization=f"Bearer {token}").get("/api/status")["project"] == "p"
+
+
 @pytest.mark.slow
 def test_another_address_needs_the_token_of_the_link_or_of_a_file_which_keeps_it(tmp_path):
     token_file = tmp_path / "token"

@@ -43,7 +43,8 @@ def add_arguments(parser) -> None:
     parser.add_argument(
         "--token-file",
         metavar="FILE",
-        help="keep the token in this file, made if it is new; otherwise it is another one at each start",
+        help="keep the token in this file, made if it is new, and want it on this machine, too; otherwise it "
+        "is another one at each start",
     )
     parser.add_argument(
         "--https",
@@ -87,7 +88,8 @@ def run(arguments) -> int:
     source_at(arguments.camera)
     with bound(arguments.host, arguments.port) as listening:
         port, names = listening.getsockname()[1], names_of_this_machine()
-        token = None if is_loopback(arguments.host) else token_in(arguments.token_file)
+        is_open = is_loopback(arguments.host) and arguments.token_file is None
+        token = None if is_open else token_in(arguments.token_file)
         door = Door(port, token, names, arguments.https)
         addresses = ("127.0.0.1", running.own_address())
         pair = certificate(addresses, names) if arguments.https else None
