@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases import each
-from devices import NAMES, SIZE, WAY, X, delta_of, having, merged
+from devices import LABELS, NAMES, SIZE, WAY, X, delta_of, having, merged
 
+import tinytrain
 from tinytrain import kernels
 from tinytrain.base.errors import InputError, UsageError
 from tinytrain.base.safetensors import decode
@@ -101,6 +102,14 @@ def test_views_of_an_image_count_as_the_image():
     )
     assert found.images == (30, 20) and found.delta.head.views == 4
     assert found.delta.head.images.tolist() == [10] * 5
+
+
+def test_images_of_a_class_are_counted_whatever_views_each_delta_has_of_them(clients):
+    some = clients[1]
+    doubled = some.head.method.of_moments(kernels.load(), some.head.moments + some.head.moments, views=2)
+    others = replace(some, head=doubled), clients[2], clients[2]
+    found = tinytrain.merge([clients[0], *others]).to_json()["classes"]
+    assert found == {name: np.sum(NAMES.index(name) == LABELS) for name in NAMES[:6]}
 
 
 def test_a_delta_that_is_given_twice_counts_once(clients):

@@ -1,6 +1,7 @@
 """One delta of what several devices learnt, with names and paths."""
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,10 +25,11 @@ from tinytrain.report import Report
 class Merge:
     """`merged.delta` is the result; `judged` is how many local images are recognised, None without any.
 
-    `warnings` name files that were not used.
+    `images` are those of each class, by its name. `warnings` name files that were not used.
     """
 
     merged: merging.Merged
+    images: dict[str, float]
     judged: Judged | None
     warnings: tuple[str, ...]
 
@@ -39,11 +41,10 @@ class Merge:
         """What ``tinytrain merge --json`` prints, without the file that was written."""
         found, judged = self.merged, self.judged
         rows = [{"name": name, "images": n} for name, n in zip(found.names, found.images, strict=True)]
-        classes = [round(n, 2) for n in found.delta.head.images.tolist()]
         accuracy = judged and {"n": judged.n, "merged": judged.merged, "each": list(judged.each)}
         return {
             "backbone": found.delta.backbone,
-            "classes": dict(zip(found.delta.class_names, classes, strict=True)),
+            "classes": {name: round(n, 2) for name, n in self.images.items()},
             "merged": rows,
             "left_out": list(found.left_out),
             "outvoted": list(found.outvoted),
@@ -86,7 +87,18 @@ def merge(
         images, known, _, facts = open_images(check, class_names, network.input, progress)
         warnings = map(kind_of(images.kind).words, file_lines(facts))
         judged = judge(network, opened, found.delta, images, known)
-    return Merge(found, judged, tuple(warnings))
+    return Merge(found, _images(found, opened, names), judged, tuple(warnings))
+
+
+def _images(found: merging.Merged, opened: list[Delta], names: Sequence[str]) -> dict[str, float]:
+    """Those of each class in what was merged, each of which may have another number of views."""
+    left, images = Counter(found.names), dict.fromkeys(found.delta.class_names, 0.0)
+    for name, delta in zip(names, opened, strict=True):
+        left[name] -= 1
+        if left[name] >= 0:
+            for each, count in zip(delta.class_names, delta.head.images.tolist(), strict=True):
+                images[each] += count
+    return images
 
 
 def _name(given, number: int) -> str:
