@@ -1,9 +1,12 @@
 """What a server says to whoever asks it over HTTP, and which answers it takes."""
 
+import contextlib
+import http.client
 import socket
 import struct
 import tempfile
 import threading
+import urllib.parse
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,6 +59,11 @@ def test_what_is_no_name_and_what_is_not_known_is_refused(tmp_path):
         for path in ("/", "/answer"):
             with pytest.raises(InputError, match="is not known here"):
                 sides.Server(address, "ann").ask(path)
+        place = urllib.parse.urlsplit(address).netloc
+        with contextlib.closing(http.client.HTTPConnection(place, timeout=60)) as connection:
+            length = f"{1:012}{10**20}"  # whose first digits are those of a small number
+            connection.request("POST", "/answer?name=ann", b"x", {"Content-Length": length})
+            assert b"is not known here" in connection.getresponse().read()
         with pytest.raises(InputError, match="round 7 is over"):
             sides.Server(address, "ann").ask("/answer", b"late", round=7)
         with pytest.raises(InputError, match="round must be a number"):
