@@ -108,7 +108,7 @@ class Live:
             if not (known or new or name in watcher.class_names):
                 raise InputError("unknown-class", f"there is no class {one_line(name, 100)!r}; add it first")
             if not known:
-                self.project.add_class(name)
+                name = self.project.add_class(name)
             recent = RecentImage(np.empty(0), NEVER, seen.row["best_guess"], key, seen.data)
             with contextlib.suppress(InputError):
                 recent = replace(watcher.recall(key), image=seen.data)
@@ -133,10 +133,10 @@ class Live:
                     self._since = [row for row in self._since if row[0] != taken.key]
             return self._said(taken.key, taken.name, taken.facts())
 
-    def learning(self) -> None:
-        """From now on, corrections are also meant for the delta that is being made."""
+    def learning(self, goes_on: bool) -> None:
+        """From now on, corrections are also meant for the delta that is being made, or not any more."""
         with self._lock:
-            self._since = []
+            self._since = [] if goes_on else None
 
     def commit(self, delta: Delta) -> None:
         """Put what was learnt on trial, or in use at once if there is no delta before it.

@@ -124,17 +124,22 @@ class Project:
                     return image
         raise InputError("file-missing", "there is no such image; it was moved or deleted")
 
-    def add_class(self, name: str) -> None:
+    def add_class(self, name: str) -> str:
+        """Make a class; returns its name, which may be `name` without the blanks around it."""
         with self._lock:
             folder = self.images / self._new_name(name)
             self._made(folder)
             self._steps.append(Step(f"added class {name}", [(folder, self._place_in_trash(folder))]))
+            return class_name(folder)
 
-    def rename_class(self, name: str, new: str) -> None:
+    def rename_class(self, name: str, new: str) -> tuple[str, str]:
+        """Returns the names that the class had and has; see `add_class`."""
         with self._lock:
             folder, to = self._folder(name), self.images / self._new_name(new)
             self._move(folder, to)
-            self._steps.append(Step(f"renamed {name} to {new}", [(to, folder)], (name, class_name(to))))
+            renamed = class_name(folder), class_name(to)
+            self._steps.append(Step(f"renamed {name} to {new}", [(to, folder)], renamed))
+            return renamed
 
     def delete_class(self, name: str) -> None:
         with self._lock:

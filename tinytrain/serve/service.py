@@ -128,8 +128,12 @@ class Service:
         return status
 
     def rename(self, name: str, new: str) -> dict:
-        self.project.rename_class(name, new)
-        self.live.rename(name, new)
+        renamed = self.project.rename_class(name, new)
+        try:
+            self.live.rename(*renamed)
+        except TinytrainError:
+            self.project.undo()  # a delta may know a class that the project has no more
+            raise
         return self.changed()
 
     def undo(self) -> dict:

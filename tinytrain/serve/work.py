@@ -169,7 +169,7 @@ class Work:
             self._say_check({"state": "ready", "result": found})
 
     def _learn(self, how: dict) -> None:
-        self.live.learning()
+        self.live.learning(True)
         try:
             with WATCH.told(told_compiling(self._events)):
                 answer = self._adapted(how)
@@ -185,6 +185,8 @@ class Work:
         else:
             self._say_learn("done", answer=answer)
             self.learnt()
+        finally:
+            self.live.learning(False)
 
     def _adapted(self, how: dict) -> dict:
         from tinytrain.api.adapt import adapt
