@@ -40,6 +40,13 @@ def test_a_name_that_the_delta_has_already_is_given_to_neither(browser):
     assert names(browser.status()) == (["ant", "bee"], ["ant", "bee", "cat"])
 
 
+def test_a_class_that_cannot_be_learnt_is_not_made(browser, photo):
+    seen = browser.post("/api/predict", photo("ant"))
+    said = browser.ask("POST", "/api/correct", {"id": seen["id"], "class": "background", "new": True})
+    assert (said[0], said[1]["code"]) == (409, "class-names")
+    assert names(browser.status()) == (["ant", "bee", "cat"], ["ant", "bee", "cat"])
+
+
 def test_corrections_are_held_no_longer_than_the_network_learns(browser, photo, monkeypatch):
     def none(how):
         raise InputError("too-few-images", "there are none")

@@ -112,7 +112,12 @@ class Live:
             recent = RecentImage(np.empty(0), NEVER, seen.row["best_guess"], key, seen.data)
             with contextlib.suppress(InputError):
                 recent = replace(watcher.recall(key), image=seen.data)
-            learned = watcher.correct(key, name, new=name not in watcher.class_names, recent=recent)
+            try:
+                learned = watcher.correct(key, name, new=name not in watcher.class_names, recent=recent)
+            except TinytrainError:
+                if not known:
+                    self.project.undo()  # a class that cannot be learnt is none of the project's
+                raise
             self.hear(learned)
             self._placed(key, learned.before, name, seen.data)
             if self._since is not None:
