@@ -76,7 +76,7 @@ class Server(uvicorn.Server):
 
 def link(host: str, port: int, door: Door) -> str:
     """What is opened in a browser, with the token if there is one."""
-    address = own_address() if host in ("0.0.0.0", "::") else host
+    address = own_address() if host in ("", "0.0.0.0", "::") else host
     name = f"[{address}]" if ":" in address else address
     query = f"?token={door.token}" if door.token else ""
     return f"http{'s' if door.secure else ''}://{name}:{port}/{query}"
