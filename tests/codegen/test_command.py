@@ -15,7 +15,7 @@ import tinytrain
 from tinytrain.base.errors import InputError
 from tinytrain.cli.main import main
 from tinytrain.codegen import device
-from tinytrain.codegen.folder import EXAMPLES
+from tinytrain.codegen.folder import EXAMPLES, around, write_folder
 from tinytrain.datasets import folder_episode
 from tinytrain.network.file import save_network
 from tinytrain.plan.plan import load_plan
@@ -69,6 +69,13 @@ def test_the_example_asks_at_most_ten_images_of_all_classes_alike(tmp_path, caps
         text = (tmp_path / f"c{classes}" / EXAMPLES).read_text()
         labels = re.search(r"tt_example_label\[.*\] = \{\s*([\d, \n]+)\}", text)[1]
         assert re.findall(r"\d+", labels) == [str(k) for k in range(classes) for _ in range(asked // classes)]
+
+
+def test_c_of_another_library_does_not_stay_and_what_a_user_wrote_does(tmp_path):
+    write_folder(tmp_path, around(dict.fromkeys(("adapt.c", "kernels_image.c"), "int x;\n"), "", ""))
+    (tmp_path / "src" / "mine.c").write_text("int main;\n")
+    write_folder(tmp_path, around(dict.fromkeys(("adapt.c", "motion.c"), "int y;\n"), "", ""))
+    assert sorted(p.name for p in tmp_path.glob("src/*.c")) == ["adapt.c", "mine.c", "motion.c"]
 
 
 @pytest.mark.slow

@@ -48,6 +48,7 @@ architectures=*
 includes=tinytrain.h
 """
 
+END = '\n#include "end.h"\n'  # of every C file of a library
 # What a program of C or C++ includes: read once, with functions of C.
 INTERFACE = ("plan.h", "tinytrain.h", "flash.h")
 HEADER = """\
@@ -107,7 +108,7 @@ def _whole(name: str, text: str) -> str:
     """A file of the library with the lines that all of its kind have."""
     if name in INTERFACE:
         return HEADER.format(guard=f"TT_{name_of(name)}", text=text)
-    return text + '\n#include "end.h"\n' * name.endswith(".c")
+    return text + END * name.endswith(".c")
 
 
 def c_examples(device: Device, episode: Episode) -> str:
@@ -149,7 +150,17 @@ def check_folder(folder: str | os.PathLike) -> None:
 
 
 def write_folder(folder: str | os.PathLike, files: dict[str, str]) -> None:
-    """Write the files, each whole or not at all. Raises StorageError."""
+    """Write the files, each whole or not at all. Raises StorageError.
+
+    C of another library that was written here before is removed: builds take all of ``src/``, and the linker
+    the first function of a name, such as that which changes images in place of recordings.
+    """
+    for path in sorted(Path(folder).glob("src/*.c")):
+        try:
+            if f"src/{path.name}" not in files and path.read_bytes().endswith(END.encode()):
+                path.unlink()
+        except OSError as error:
+            raise write_failed(path, error) from error
     for name, text in files.items():
         path = Path(folder) / name
         try:
