@@ -22,7 +22,7 @@ from tinytrain.kit.units import COMMANDS, unit
 from tinytrain.network.file import save_network
 from tinytrain.pipeline.toy import toy_network
 
-DEVICE = Device("Toy Board", "cortex-a53", 512 * 2**20)
+DEVICE = Device("Toy $(echo Board) `no` \\$HOME", "cortex-a53", 512 * 2**20)
 TOYS = ("numba", "llvmlite", "numpy")
 NEEDED = "cp{0}{1}-cp{0}{1}-manylinux_2_28_{2}".format(*sys.version_info[:2], "aarch64")
 MAIN = "import sys\nprint('tinytrain 0.0.1', sys.argv[1:])\n"
@@ -146,6 +146,7 @@ def test_the_script_says_what_it_will_do_and_does_nothing_without_a_yes(ready, t
     for words, end in ((["--say"], 0), ([], 1), (["--no"], 1)):
         said = script(kit, *words, **variables)
         assert said.returncode == end and not (tmp_path / "root").exists()
+        assert f"for a {DEVICE.title}, Python" in said.stdout and not said.stderr.partition("install.sh: ")[0]
         assert "unpack 4 wheels" in said.stdout and "tinytrain-watch.service" in said.stdout
         assert "tinytrain-small-2.safetensors" in said.stdout
 

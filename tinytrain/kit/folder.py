@@ -178,7 +178,7 @@ def _script(facts: dict) -> str:
     units = names(facts["files"], "units")
     words = {
         "VERSION": facts["version"],
-        "TITLE": facts["board"],
+        "TITLE": re.sub(r"[`$\\]", r"\\\g<0>", facts["board"]),  # of a board file, perhaps of a stranger
         "PYTHON": facts["python"],
         "MACHINE": MACHINE,
         "WHEELS": str(len(names(facts["files"], "wheels"))),
