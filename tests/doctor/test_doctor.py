@@ -180,6 +180,12 @@ def test_disks_need_space_files_and_to_be_writable(examined, options, states):
     assert (lines["disk cache"].state, lines["disk folder"].state) == states
 
 
+def test_a_folder_at_which_nobody_may_look_ends_no_check(tmp_path):
+    cache = tmp_path / ("x" * 300)  # an error of the system, as below a folder of somebody else
+    lines = examine(Subject(LinuxReadings(tmp_path), cache, tmp_path))
+    assert {line.name: line for line in lines}["disk cache"].value.endswith(f"free at {tmp_path}")
+
+
 def test_a_disk_that_does_not_answer_is_bad(examined):
     def broken(path):
         raise OSError(5, "Input/output error")

@@ -100,7 +100,7 @@ def disks(subject: Subject) -> list[Line]:
 
 
 def _disk(name: str, subject: Subject, path: Path) -> Line:
-    while not path.exists() and path != path.parent:
+    while not os.path.exists(path) and path != path.parent:  # of a Path it raises where nobody may look
         path = path.parent  # a missing folder would be created on the file system of its parent
     try:
         status = subject.statvfs(path)

@@ -140,7 +140,7 @@ def _judged(subject, health, problem: str | None) -> tuple[str, str, str]:
 
 
 def _writable(path) -> bool:
-    while not path.exists() and path != path.parent:
+    while not os.path.exists(path) and path != path.parent:
         path = path.parent
     try:
         tempfile.TemporaryFile(dir=path).close()  # try it, because permissions alone do not tell
