@@ -104,6 +104,13 @@ def test_what_has_no_form_in_c_is_refused_with_a_remedy(changed, what):
         device_of(NETWORK, changed(plan()))
 
 
+@each(("ways", "shots", "remedy"), [(11, 5, 4), (60, 2, 1)])
+def test_more_images_than_a_step_sees_are_refused_with_a_number_of_shots_that_helps(ways, shots, remedy):
+    with pytest.raises(UsageError, match=f"a part of the images; give --shots {remedy}$"):
+        device_of(NETWORK, plan_of(NETWORK, ways, shots, "cosine", 500_000))
+    assert device_of(NETWORK, plan_of(NETWORK, ways, remedy, "cosine", 500_000)).shots == remedy
+
+
 @each("policy", ["adapterdrop_50", "lora"])
 def test_lite_residual_modules_have_no_form_in_c(policy):
     network, task = toynets.toy("blocks"), TaskShape(4, 2)

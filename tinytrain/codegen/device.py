@@ -18,6 +18,7 @@ from tinytrain.plan.budget import TaskShape
 from tinytrain.plan.costs import macs_of
 from tinytrain.plan.plan import Cost, Plan
 from tinytrain.plan.recipe import Recipe, Resources, trained_modules
+from tinytrain.planner.candidates import STEP_IMAGES
 from tinytrain.program.backend import Backend
 from tinytrain.program.backends.registry import FLOAT32, INT8, find_backend
 from tinytrain.program.calls import Buffer, Role
@@ -145,6 +146,7 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
     obstacle, in_codes = backend.obstacle(network, recipe), backend.in_codes
     some_inputs = not in_codes and any(u.inputs is not None for u in recipe.updates)
     filters = not in_codes and any(x.row.same_channels for x in weights)
+    fewer = f"give --shots {max(1, STEP_IMAGES // task.n_way)}" if task.n_support > STEP_IMAGES else None
     for met, what, remedy in (
         (obstacle, f"it is computed in {backend.name}, but {obstacle}", "give --precision float32"),
         (unread, unread, "take another backbone"),
@@ -152,7 +154,7 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
         (task.n_remembered or task.replay, "it has a replay memory", "leave out --replay"),
         (task.n_way > MOST_WAYS, f"it has more than {MOST_WAYS} classes", f"give --way {MOST_WAYS}"),
         (not recipe.updates, "it trains nothing", other),
-        (r.step_support < task.n_support, "a step sees a part of the images", "give a larger --budget"),
+        (r.step_support < task.n_support, "a step sees a part of the images", fewer or "give a larger --budget"),
         ((r.micro, r.workers) != (1, 1), "it is for several workers", "let 'tinytrain emit' make it"),
         (recipe.options.entropy > 0, "it looks at images without labels", other),
         (recipe.options.resample_channels, "it draws channels again", other),
