@@ -57,12 +57,13 @@ def test_every_command_and_python_choose_the_same_network(made, capsys):
 
 
 def test_a_folder_of_recordings_becomes_c_whose_plan_python_obeys(made, tmp_path, capsys):
-    words = ("--shots", "5", "--policy", "last_layer", "--budget", "200kB")
-    assert tt("emit", made.root / "shakes", *words, "-o", tmp_path / "c") == 0
-    assert "motion-3-50hz for 6 classes of 5 recordings" in capsys.readouterr().out
-    files = {path.name for path in (tmp_path / "c" / "src").iterdir()}
+    words, out = ("--shots", "5", "--policy", "last_layer", "--budget", "200kB"), tmp_path / "of images"
+    assert tt("emit", made.root / "shakes", *words, "-o", out) == 0
+    said = capsys.readouterr().out
+    assert "motion-3-50hz for 6 classes of 5 recordings" in said and f"cmake -S '{out}' -B build" in said
+    files = {path.name for path in (out / "src").iterdir()}
     assert "motion.c" in files and not files & {"sound.c", "reservoir.c", "kernels_image.c"}
-    assert tt("adapt", made.root / "shakes", "--shots", "5", "--plan", tmp_path / "c" / "plan.json") == 0
+    assert tt("adapt", made.root / "shakes", "--shots", "5", "--plan", out / "plan.json") == 0
 
 
 def test_a_folder_in_which_no_recording_can_be_read_is_refused_by_what_is_wrong_in_it(tmp_path, capsys):

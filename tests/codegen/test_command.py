@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import emitted
 import int8nets
@@ -110,7 +111,7 @@ def test_the_function_writes_the_bytes_of_the_command(size, precision, seed, giv
     for policy, limits in (("tinytrain", budget), (load_plan(tmp_path / "c" / "plan.json"), None)):
         own = tmp_path / "c of the function"
         emitted = tinytrain.emit(network, episode, own, limits, policy, seed)
-        assert emitted.to_json() == printed | {"out": str(own)}
+        assert emitted.to_json() | {"warnings": []} == printed | {"out": str(own)}
         assert len(repr(emitted)) < 200 and f"{emitted.to_json()['arena']:,} bytes" in repr(emitted)
         assert contents(own) == contents(tmp_path / "c")
     assert len(contents(own)) == len(printed["files"])
@@ -118,6 +119,14 @@ def test_the_function_writes_the_bytes_of_the_command(size, precision, seed, giv
 
 def contents(folder) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_what_was_skipped_is_said_in_both_forms(given, tmp_path, capsys):
+    next(Path(given[0]).glob("*/*")).with_name("broken.jpg").write_text("?")
+    assert main(["emit", *given, "-o", str(tmp_path / "c"), "--budget", "40kB", "--json"]) == 0
+    said = capsys.readouterr()
+    (warning,) = json.loads(said.out)["warnings"]
+    assert "broken.jpg" in warning and warning in said.err
 
 
 def test_the_plan_states_the_budget_that_was_given(given, tmp_path, capsys):

@@ -1,5 +1,6 @@
 """``tinytrain emit``: write a C99 library that adapts on a microcontroller."""
 
+from tinytrain.base.shell import quoted
 from tinytrain.cli.commands import episodes
 from tinytrain.cli.commands.common import add_backbone, add_json, print_result, say
 
@@ -46,20 +47,20 @@ def _emit(arguments) -> int:
     budget = episodes.budget_of(arguments, plan)
     emitted = emit(network, episode, arguments.out, budget, policy, arguments.seed)
     say(*warnings)
-    result = emitted.to_json()
-    text = kind_of(network.input.kind).words(_text(result))
-    print_result(result, text, arguments.json)
+    result = emitted.to_json() | {"warnings": warnings}
+    print_result(result, _text(result, kind_of(network.input.kind).plural), arguments.json)
     return 0
 
 
-def _text(result: dict) -> str:
+def _text(result: dict, images: str) -> str:
     layers = ", ".join(f"{count} of {name}" for name, count in result["channels"].items())
-    who = "the images there choose" if result["quotas"] else "the plan names"
+    who = f"the {images} there choose" if result["quotas"] else "the plan names"
     chosen = f"these channels, which {who}: {layers}" if layers else "biases alone"
+    each = f"{result['shots']} {images}"
     return (
-        f"{result['out']}: {result['backbone']} for {result['classes']} classes of {result['shots']} images\n"
+        f"{result['out']}: {result['backbone']} for {result['classes']} classes of {each}\n"
         f"  RAM:   {result['arena']:,} bytes in one block\n"
         f"  flash: {result['flash']:,} bytes of weights, beside code and tables\n"
         f"  trains in {result['steps']} steps {chosen}\n"
-        f"  next:  cmake -S {result['out']} -B build && cmake --build build && build/demo"
+        f"  next:  cmake -S {quoted(result['out'])} -B build && cmake --build build && build/demo"
     )
