@@ -146,7 +146,8 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
     obstacle, in_codes = backend.obstacle(network, recipe), backend.in_codes
     some_inputs = not in_codes and any(u.inputs is not None for u in recipe.updates)
     filters = not in_codes and any(x.row.same_channels for x in weights)
-    fewer = f"give --shots {max(1, STEP_IMAGES // task.n_way)}" if task.n_support > STEP_IMAGES else None
+    fewer, many = f"give --shots {max(1, STEP_IMAGES // task.n_way)}", task.n_support > STEP_IMAGES
+    part = "a step sees a part of the images", fewer if many else "give a larger --budget"
     for met, what, remedy in (
         (obstacle, f"it is computed in {backend.name}, but {obstacle}", "give --precision float32"),
         (unread, unread, "take another backbone"),
@@ -154,7 +155,7 @@ def _obstacles(network: Network, plan: Plan) -> Iterator[tuple[str, str]]:
         (task.n_remembered or task.replay, "it has a replay memory", "leave out --replay"),
         (task.n_way > MOST_WAYS, f"it has more than {MOST_WAYS} classes", f"give --way {MOST_WAYS}"),
         (not recipe.updates, "it trains nothing", other),
-        (r.step_support < task.n_support, "a step sees a part of the images", fewer or "give a larger --budget"),
+        (r.step_support < task.n_support, *part),
         ((r.micro, r.workers) != (1, 1), "it is for several workers", "let 'tinytrain emit' make it"),
         (recipe.options.entropy > 0, "it looks at images without labels", other),
         (recipe.options.resample_channels, "it draws channels again", other),
