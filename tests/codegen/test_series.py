@@ -98,6 +98,20 @@ def test_rows_are_learnt_and_foretold_with_the_bits_of_float32(folder):
     assert np.square(off).mean() < 0.5 * np.square(still).mean()
 
 
+def test_a_column_that_stood_still_may_change(tmp_path):
+    series = SERIES.copy()
+    series[:, 2] = 12.6
+    assert series[:, 2].std() > 0
+    emit_series(tmp_path, series, 1, AHEAD, 1e-4, SMALL)
+    library = Library(tmp_path)
+    for row in series:
+        library.add(row)
+    assert library.c.tt_series_learn() == 0
+    for row in SERIES[:5]:
+        library.add([*row[:2], 12.7])
+    assert np.all(np.abs(library.next(3) - series.mean(axis=0)) < 3)
+
+
 def test_rows_that_are_few_or_no_numbers_and_sums_without_a_factor_are_reported(folder, tmp_path):
     library = Library(folder)
     for k in range(SMALL.washout + AHEAD + LEAST):

@@ -34,11 +34,12 @@ def emit_series(
     axes = values.shape[1]
     size = reservoir.neurons + axes
     sums = 4 * ((size + 1) * (size + 2) // 2 + (size + 1) * axes)
-    deviation = values.std(axis=0)
+    # What stands still deviates by rounding, and what it changes by is 10^13 of that.
+    deviation = np.where(np.ptp(values, axis=0) > 0, values.std(axis=0), 1)
     settings = {
         "AHEAD": ahead, "TARGET": target, "LEAST": LEAST, "SUMS_BYTES": sums,
         "RIDGE": float(max(ridge, LEAST_RIDGE)), "MEANS": braces(values.mean(axis=0)),
-        "DEVIATIONS": braces(np.where(deviation > 0, deviation, 1)), **reservoir_settings(reservoir, axes),
+        "DEVIATIONS": braces(deviation), **reservoir_settings(reservoir, axes),
     }  # fmt: skip
     library = {name: (SOURCES / name).read_text() for name in SHARED}
     library |= {name: (SERIES / name).read_text() for name in ("tinytrain.h", "series.c")}
