@@ -124,6 +124,16 @@ def test_a_network_whose_name_could_run_in_the_script_is_refused(made, tmp_path)
         made(networks=[str(tmp_path / "toy.safetensors")])
 
 
+def test_two_networks_of_one_name_are_refused_and_one_that_comes_twice_is_not(made, tmp_path):
+    for k in range(2):
+        network = replace(toy_network(seed=k), name="toy")
+        save_network(network, tmp_path / f"{k}.safetensors")
+    one, other = (str(tmp_path / f"{k}.safetensors") for k in range(2))
+    with pytest.raises(InputError, match="is called toy, too"):
+        made(networks=[one, other])
+    assert "networks/toy.safetensors" in {row["file"] for row in made(networks=[one, one])["files"]}
+
+
 def test_the_script_is_sound(made, tmp_path):
     made()
     assert subprocess.run(["sh", "-n", str(tmp_path / "kit" / "install.sh")]).returncode == 0
@@ -168,6 +178,21 @@ def test_the_script_installs_and_installing_again_changes_nothing(ready, tmp_pat
     (root / "run").write_text(command.replace("/opt/", f"{root}/opt/"))
     said = subprocess.run(["sh", str(root / "run"), "a b"], capture_output=True, text=True)
     assert said.stdout == "tinytrain 0.0.1 ['a b']\n", said.stderr
+
+
+def test_after_a_power_cut_the_script_installs_the_new_version_whole(ready, tmp_path):
+    kit, variables = ready
+    place, tools = tmp_path / "root/opt/tinytrain", tmp_path / "tools"
+    (place / "before").mkdir(parents=True)
+    (place / ".current.new").symlink_to("before")  # the power went here
+    tools.mkdir()
+    (tools / "sync").write_text('#!/bin/sh\nls "$ROOT/opt/tinytrain" >>"$ROOT/synced"\n')
+    (tools / "sync").chmod(0o755)
+    done = script(kit, "--yes", **variables, PATH=f"{tools}:{os.environ['PATH']}")
+    assert done.returncode == 0, done.stderr
+    assert (place / "current").resolve().name not in ("before", "current")
+    assert (tmp_path / "root/synced").read_text().splitlines()[0] == "before", "bytes first, then their name"
+    assert not list((place / "before").iterdir())
 
 
 @each("what", ["a damaged wheel", "a missing kernel", "another Python", "a project that does not run"])

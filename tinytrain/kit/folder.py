@@ -57,12 +57,16 @@ def make_kit(out: Path, device: Device, networks: Sequence[str], wheel: Path | N
     with _new_folder(out) as kit:
         for name in ("wheels", "kernels", "networks", "units"):
             (kit / name).mkdir()
+        brought: dict[str, str] = {}
         for name in itertools.chain.from_iterable(map(parts_of, networks)):
             network = load_backbone(name)
             if not NAME.fullmatch(network.name):  # it becomes a part of the script
                 raise InputError(
                     "bad-value", f"{name}: a network in a kit has a name of letters and digits alone"
                 )
+            if brought.setdefault(network.name, network.digest) != network.digest:
+                why = f"another network of the kit is called {network.name}, too; leave one out"
+                raise InputError("bad-value", f"{name}: {why}")
             save_network(network, kit / "networks" / f"{network.name}.safetensors")
         for name in COMMANDS:
             (kit / "units" / f"tinytrain-{name}.service").write_text(unit(name, int(device.memory * MEMORY)))

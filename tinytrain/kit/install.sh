@@ -60,17 +60,21 @@ else
     "$python" -m compileall -q "$new" >/dev/null || true
     chmod -R u=rwX,go=rX "$new"
     PYTHONPATH=$new "$python" -P -m tinytrain --version >/dev/null || end "what was unpacked does not run"
+    sync # what has its name is whole, also after a power cut
     mv "$new" "$target"
 fi
 
 command=$root/usr/local/bin/tinytrain
 printf '#!/bin/sh\nPYTHONPATH=%s exec %s -P -m tinytrain "$@"\n' "$place/current" "$python" >"$command.new"
 chmod 755 "$command.new"
-ln -sf "$version" "$root$place/.current.new"
+ln -sfn "$version" "$root$place/.current.new"
 mv -T "$root$place/.current.new" "$root$place/current"
 mv "$command.new" "$command"
 
-cp "$here"/units/*.service "$root$units"
+for unit in "$here"/units/*.service; do
+    cp "$unit" "$root$units/.tinytrain.new"
+    mv "$root$units/.tinytrain.new" "$root$units/${unit##*/}"
+done
 sync
 cat <<TEXT
 Done. Now: tinytrain doctor
