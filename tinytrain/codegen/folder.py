@@ -144,9 +144,9 @@ def _images(name: str, count: str, images: list[np.ndarray]) -> str:
 
 
 def check_folder(folder: str | os.PathLike) -> None:
-    """Raise UsageError ``usage`` for a file in place of the folder that will be written."""
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise UsageError("usage", f"{os.fspath(folder)} is no folder; name another")
+    """Raise UsageError ``usage`` for a file in place of the folder that will be written, or no name."""
+    if not os.path.isdir(folder) and (os.path.exists(folder) or not os.fspath(folder)):
+        raise UsageError("usage", f"{os.fspath(folder) or repr('')} is no folder; name another")
 
 
 def write_folder(folder: str | os.PathLike, files: dict[str, str]) -> None:
