@@ -192,5 +192,6 @@ def test_the_example_of_a_long_series_has_its_end(tmp_path):
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path, capsys):
     np.savetxt(tmp_path / "s.csv", SERIES)
-    assert tt("forecast", tmp_path / "s.csv", "--emit", tmp_path / "s.csv") == 2
-    assert "is no folder; name another" in capsys.readouterr().err
+    for name in (tmp_path / "s.csv", ""):
+        assert tt("forecast", tmp_path / "s.csv", "--emit", name) == 2
+        assert "is no folder; name another" in capsys.readouterr().err

@@ -42,7 +42,7 @@ def run(arguments) -> None:
     from tinytrain.pipeline.forecast import forecast, washout_of
 
     check_outputs(arguments.out, needed=(arguments.series,))
-    if arguments.emit:  # it needs all of codegen
+    if arguments.emit is not None:  # it needs all of codegen
         from tinytrain.codegen.folder import check_folder
         from tinytrain.codegen.series import emit_series
 
