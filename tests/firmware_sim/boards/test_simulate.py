@@ -4,6 +4,7 @@ import io
 import json
 from dataclasses import replace
 
+import int8nets
 import pytest
 from cases import quick
 
@@ -168,6 +169,11 @@ def test_a_measured_board_is_calibrated_for_its_precision_alone():
     only_int8.speed.measured["int8"] = Figure(0.25, "test")
     facts = simulated(only_int8).facts
     assert not facts["model"]["calibrated"] and "UNCALIBRATED" in render_simulation(facts)
+    network = int8nets.toy8("headed")
+    facts = simulated(only_int8, network, replace(ROOMY, precision="int8")).facts
+    assert "0.25 MACs per cycle in int8" in render_simulation(facts)
+    assert facts["inference"]["macs"] == network.macs
+    assert facts["counted"]["network_macs"] == facts["counted"]["planned_network_macs"]
 
 
 # ---- the command ---------------------------------------------------------------------------------
