@@ -83,6 +83,12 @@ def test_no_images_are_refused():
         calibrated_network(network, pictures(network, 0))
 
 
+def test_no_name_of_a_folder_is_not_generated_images(tmp_path, capsys):
+    save_network(toy("headed"), tmp_path / "a.safetensors")
+    words = (tmp_path / "a.safetensors", "-o", tmp_path / "b.safetensors", "--data", "")
+    assert tt("calibrate", *words) == 3 and "'' is no folder" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("floats", [False, True])
 def test_the_command_writes_codes_and_info_shows_them(tmp_path, capsys, floats):
     network = toy("headed") if floats else quantised(toy("headed"))

@@ -37,7 +37,7 @@ def run(arguments) -> None:
     network = open_backbone(arguments.network, "calibration")
     rounded = any(scale is None for scale in network.scales)
     images = calibration_images(network.input.kind)
-    if arguments.data:
+    if arguments.data is not None:
         images = images_from(open_dataset(arguments.data), arguments.images)
     with ProgressLine() as progress:
         found = calibrated_network(
