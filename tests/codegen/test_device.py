@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 import toynets
 from cases import each
+from documents import ROOT
 from emitted import emit, plan_of
 
 from tinytrain.base.errors import UsageError
 from tinytrain.codegen.delta import c_delta_table
 from tinytrain.codegen.device import device_of, for_one_core
+from tinytrain.codegen.folder import PROJECT
+from tinytrain.codegen.inputs import SOURCES
 from tinytrain.codegen.text import comment, number
 from tinytrain.plan.budget import Budget, TaskShape
 from tinytrain.plan.plan import Plan
@@ -74,6 +77,12 @@ def test_the_library_takes_no_memory_and_includes_only_string(tmp_path):
     included = {name for p in sources for name in re.findall(r"#include <(.*)>", p.read_text())}
     assert included <= {"string.h", "stdint.h", "stddef.h", "float.h"}
     assert not any(re.search(r"\b(malloc|calloc|realloc|alloca|free)\(", p.read_text()) for p in sources)
+
+
+@each("page", [ROOT / "docs" / "microcontroller.md", PROJECT / "README.md", SOURCES / "tinytrain.h"])
+def test_pages_name_what_the_library_takes_of_the_c_library(page):
+    used = {name for p in SOURCES.glob("*.c") for name in re.findall(r"\b((?:mem|str)\w+)\(", p.read_text())}
+    assert used == set(re.findall(r"\bmem(?:cpy|move|set|cmp)\b", page.read_text()))
 
 
 def test_one_gradient_is_computed_of_every_trained_array_and_none_of_others(tmp_path):

@@ -9,8 +9,8 @@
  * Images that do not lie in memory come row by row: tt_add_rows, tt_predict_rows.
  *
  * Sizes (classes, images of each, height and width) are fixed when the library is emitted: see plan.h.
- * Nothing here takes memory, calls itself, or needs more of the C library than memcpy, memset and memcmp. One
- * task may use it at a time. */
+ * Nothing here takes memory, calls itself, or needs more of the C library than memcpy, memmove, memset and memcmp.
+ * One task may use it at a time. */
 #include "plan.h"
 
 enum {

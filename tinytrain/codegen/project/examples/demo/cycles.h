@@ -1,4 +1,5 @@
-/* The counter of cycles of the processor, if it has one that is known here. Its low 32 bits are enough.
+/* The counter of cycles of the processor, if it has one that is known here. Its low 32 bits are read:
+ * a prediction must take less than 4.3 G cycles.
  *
  * Another one: -DTT_CYCLES=function, of a function without arguments that is declared before. */
 #ifndef TT_CYCLES_H
