@@ -182,17 +182,20 @@ def test_the_script_installs_and_installing_again_changes_nothing(ready, tmp_pat
 
 def test_after_a_power_cut_the_script_installs_the_new_version_whole(ready, tmp_path):
     kit, variables = ready
-    place, tools = tmp_path / "root/opt/tinytrain", tmp_path / "tools"
+    place, tools = tmp_path / "root/opt/tinytrain", tmp_path / "my tools"
     (place / "before").mkdir(parents=True)
     (place / ".current.new").symlink_to("before")  # the power went here
     tools.mkdir()
     (tools / "sync").write_text('#!/bin/sh\nls "$ROOT/opt/tinytrain" >>"$ROOT/synced"\n')
     (tools / "sync").chmod(0o755)
-    done = script(kit, "--yes", **variables, PATH=f"{tools}:{os.environ['PATH']}")
+    (tools / "python").symlink_to(sys.executable)
+    variables |= {"PATH": f"{tools}:{os.environ['PATH']}", "PYTHON": str(tools / "python")}
+    done = script(kit, "--yes", **variables)
     assert done.returncode == 0, done.stderr
     assert (place / "current").resolve().name not in ("before", "current")
     assert (tmp_path / "root/synced").read_text().splitlines()[0] == "before", "bytes first, then their name"
     assert not list((place / "before").iterdir())
+    assert f'exec "{tools}/python" -P' in (tmp_path / "root/usr/local/bin/tinytrain").read_text()
 
 
 @each("what", ["a damaged wheel", "a missing kernel", "another Python", "a project that does not run"])

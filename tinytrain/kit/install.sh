@@ -65,7 +65,7 @@ else
 fi
 
 command=$root/usr/local/bin/tinytrain
-printf '#!/bin/sh\nPYTHONPATH=%s exec %s -P -m tinytrain "$@"\n' "$place/current" "$python" >"$command.new"
+printf '#!/bin/sh\nPYTHONPATH=%s exec "%s" -P -m tinytrain "$@"\n' "$place/current" "$python" >"$command.new"
 chmod 755 "$command.new"
 ln -sfn "$version" "$root$place/.current.new"
 mv -T "$root$place/.current.new" "$root$place/current"
