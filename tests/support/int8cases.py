@@ -1,7 +1,7 @@
 """Random arguments for the kernels of int8 programs."""
 
 import numpy as np
-from kernelarrays import Output, fresh
+from kernelarrays import Output, cases_in, fresh
 from kernelarrays import normal as _values
 
 EXACT = {"dtype": np.int8, "compared": "equal"}
@@ -383,18 +383,4 @@ def inverse_diagonal_packed(r):
     return fresh(d), _triangle(r, d, factor=True)
 
 
-INT8_CASES = {
-    function.__name__: function
-    for function in (
-        adam_step, add_codes, add_fisher_columns, add_outer_packed, add_products, add_rounded,
-        cholesky_packed, cholesky_solve_packed, copy_codes, depthwise_codes, gather_some, grad_input_columns,
-        grad_input_rows, mask_columns,
-        depthwise_grad_in_place, depthwise_grad_input_codes, depthwise_grad_weight_codes, fold_bias,
-        gather_codes,
-        gather_weights, grad_input_codes, grad_weight_codes, grad_weight_columns, grad_weight_image,
-        inverse_diagonal_packed, momentum_step,
-        pack_inside, pool_codes,
-        product_codes, product_wide, round_codes, round_masters, scatter_weights, sgd_step,
-        take_step, unfold_codes, unfold_plane_codes, widen_codes, widen_columns,
-    )
-}  # fmt: skip
+INT8_CASES = cases_in(globals())

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tinytrain import kernels
+
 EDGE = 64  # bytes of canary on each side of an array
 BESIDE = 3  # columns of canaries on either side of some columns
 NOTHING = 0xFF  # what canaries consist of: read as float32 it is NaN, so that a stray read shows as well
@@ -21,6 +23,11 @@ class Output:
     start: np.ndarray
     fresh: bool = False
     compared: str = "close"
+
+
+def cases_in(module: dict) -> dict:
+    """The functions of a module that are called like a kernel, and make arguments for it."""
+    return {name: module[name] for name in kernels.NAMES if name in module}
 
 
 def normal(random, *shape, dtype=np.float32):

@@ -3,7 +3,7 @@
 import numpy as np
 from int8cases import INT8_CASES
 from int8cases import sizes as _sizes
-from kernelarrays import Output, fresh
+from kernelarrays import Output, cases_in, fresh
 from kernelarrays import normal as _normal
 from mapcases import MAP_CASES
 
@@ -212,12 +212,6 @@ def dequantize(r):
     return fresh(m), codes, _normal(r, 2)
 
 
-CASES = {
-    function.__name__: function
-    for function in (
-        accumulate, add_bias, add_bias_residual, add_column_sums, add_fisher, add_matmul, add_outer,
-        apply_mask, augment, augment_rows, cholesky, cholesky_solve, class_sums, copy, dequantize, entropy,
-        gather_columns, inverse_diagonal, matmul, normalize_rows, pack_mask, product,
-        prototype_loss, prototype_loss_grad, quantize, scatter_block, sum_pixels,
-    )
-} | {"add_bias_relu6": add_bias, "pack_positive": pack_mask} | MAP_CASES | INT8_CASES  # fmt: skip
+CASES = (
+    cases_in(globals()) | {"add_bias_relu6": add_bias, "pack_positive": pack_mask} | MAP_CASES | INT8_CASES
+)

@@ -2,7 +2,7 @@
 
 import numpy as np
 from int8cases import sizes as _sizes
-from kernelarrays import Output, fresh
+from kernelarrays import Output, cases_in, fresh
 from kernelarrays import normal as _normal
 
 from tinytrain.kernels import reference
@@ -264,12 +264,7 @@ SMOOTH = {
     for name, row in ROWS.items()
     if row.keeps == INPUT and not row.in_place and not ACTIVATIONS[name]
 }
-MAP_CASES = {
-    function.__name__: function
-    for function in (
-        absent, add_patches, clear_rows, depthwise_forward, depthwise_grad_input, depthwise_grad_weight,
-        embed, embed_grad, enter, leaky_relu, leaky_relu_grad, max_pool, max_pool_grad, max_taps, pool, pool2,
-        pool2_grad, pool_grad, put_columns, relu, scale_channels, scale_channels_grad, softmax, softmax_grad,
-        standardise, standardise_grad, take_columns, unfold_plane, upsample_add, upsample_grad,
-    )
-} | {**dict.fromkeys(SMOOTH, smooth), **dict.fromkeys(SMOOTH.values(), smooth_grad)}  # fmt: skip
+MAP_CASES = cases_in(globals()) | {
+    **dict.fromkeys(SMOOTH, smooth),
+    **dict.fromkeys(SMOOTH.values(), smooth_grad),
+}
