@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("onnx")
 from cases import each
 from toynets import recipe, relative
-from toysegments import backward_segment, bound
+from toysegments import backward_segment, ran
 
 from tinytrain.backbones.onnx.check import embeddings
 from tinytrain.backbones.onnx.convert import import_onnx
@@ -75,8 +75,7 @@ def test_a_step_of_training_is_that_of_deeploy(folder, name):
     (embedding,) = embeddings(network, image)
     fc = (constants["classifier_fc_weight"], constants["classifier_fc_bias"])
     arrays[g][0], *of_head = head_gradients(embedding, int(given["labels"][0]), *fc)
-    for kernel, args in bound(segment, network, arrays, updates)[0]:
-        kernel(*args)
+    ran(segment, network, arrays, updates)
     found = {"classifier_fc_weight_updated": of_head[0], "classifier_fc_bias_updated": of_head[1]}
     for slot in slots(network, recipe(updates)):
         key = next((k for k, place in places.items() if place == (slot.layer, slot.part)), None)

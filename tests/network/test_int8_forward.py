@@ -8,10 +8,11 @@ from functools import cache
 
 import numpy as np
 import pytest
-from int8nets import forward8, run8
+from int8nets import forward8
 from integernet import Integers, Published
 from oracle import Oracle
 from published import published_network
+from toysegments import ran
 
 from tinytrain.backbones.onnx import check
 from tinytrain.datasets import open_dataset
@@ -61,7 +62,7 @@ def test_each_block_gives_the_codes_of_the_oracle_for_random_inputs(name):
 def block(net, first, behind, x):
     """The codes that layers [first, behind) of a program give for x."""
     segment, source = forward8(net, first, behind, len(x))
-    return run8(segment, net, {source: x})[0]
+    return ran(segment, net, {source: x})[0]
 
 
 def compared(name: str, pictures: np.ndarray) -> tuple[int, int, int]:

@@ -5,7 +5,7 @@ from cases import each
 from oracle import Oracle
 from toygraphs import GRAPHS
 from toynets import everything, images_of, module_updates, modules_of, toy
-from toysegments import assert_gradients_equal_oracle, backward_case, bound
+from toysegments import assert_gradients_equal_oracle, backward_case, ran
 
 from tinytrain.delta.file import load_delta, save_delta
 from tinytrain.network.network import with_modules
@@ -57,8 +57,7 @@ def test_what_norms_and_gelu_give_is_made_again_for_gradients_in_fewer_bytes_and
     for made_again in (Emitter.made_again, lambda *_: False):
         monkeypatch.setattr(Emitter, "made_again", made_again)
         segment, arrays = backward_case(network, updates, n=2)
-        for kernel, args in bound(segment, network, arrays, updates)[0]:
-            kernel(*args)
+        ran(segment, network, arrays, updates)
         found.append((segment.nbytes, [*arrays.values()][2].tobytes()))
     (bytes_again, again), (bytes_kept, kept) = found
     assert again == kept and bytes_again < 0.95 * bytes_kept

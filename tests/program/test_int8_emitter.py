@@ -6,12 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases import each, quick
-from int8nets import backward8, forward8, gradients8, run8, surrogate, toy8, walk
+from int8nets import backward8, forward8, gradients8, surrogate, toy8, walk
 from integernet import Integers
 from oracle import Oracle
 from segmentcheck import check_segment
 from toygraphs import Nodes
 from toynets import everything, images, random_updates, recipe, relative, selected
+from toysegments import forward_segment, ran
 
 from tinytrain.network.network import InputSpec, quantised
 from tinytrain.network.quantisation import Codes, Quantisation
@@ -31,7 +32,7 @@ def test_codes_equal_those_in_whole_numbers_in_row_tiles_of_any_size(name, row_t
     segment, source = forward8(network, 0, len(network.layers), n, row_tile)
     check_segment(segment)
     shown = images(n)
-    (out,) = run8(segment, network, {source: shown})
+    (out,) = ran(segment, network, {source: shown})
     want = np.stack([Integers(network).run(Integers(network).pixels(image))[-1] for image in shown])
     np.testing.assert_array_equal(out, want)
     assert segment.macs("forward") == n * network.macs
@@ -50,7 +51,7 @@ def assert_gradients_equal_the_oracle(network, updates, n, row_tile=None):
     check_segment(segment)
     shown, found = images(n), np.zeros(gradients.shape, "f")
     wanted = np.random.default_rng(n).standard_normal(g.shape).astype("f")
-    run8(segment, network, {source: shown, g: wanted, gradients: found}, updates)
+    ran(segment, network, {source: shown, g: wanted, gradients: found}, updates)
     weights, biases = gradients8(network, walk(network, shown), wanted.astype(float))
     for slot in slots(network, recipe(updates)):
         got = found[slot.start : slot.start + slot.size].reshape(slot.shape)
@@ -165,8 +166,6 @@ def test_the_oracle_is_the_slope_of_the_network_whose_codes_follow_their_convolu
 
 
 def test_an_int8_pass_takes_less_than_half_the_memory_of_a_float32_pass():
-    from toysegments import forward_segment
-
     network = toy8("blocks", size=64)
     last = len(network.layers)
     assert forward8(network, 0, last, 1)[0].nbytes < forward_segment(network, 0, last, 1)[0].nbytes / 2

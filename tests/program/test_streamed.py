@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases import each
-from int8nets import forward8, run8, toy8
+from int8nets import forward8, toy8
 from integernet import Integers
 from oracle import Oracle
 from programcheck import check_program
 from published import published_network
 from toygraphs import fire
 from toynets import images, images_of, relative, toy
-from toysegments import bound, forward_segment
+from toysegments import forward_segment, ran
 
 from tinytrain import kernels
 from tinytrain.backbones.load import load_backbone
@@ -69,9 +69,7 @@ def test_blocks_that_are_streamed_in_float32_equal_the_oracle_wherever_they_end(
     for end in usable(network):
         monkeypatch.setattr("tinytrain.program.autodiff.emitter.streamed_nodes", lambda *_: end)  # noqa: B023
         segment, source = forward_segment(network, 0, len(network.layers), 1)
-        calls, (out,), _ = bound(segment, network, {source: source_images})
-        for kernel, arguments in calls:
-            kernel(*arguments)
+        (out,) = ran(segment, network, {source: source_images})
         assert relative(out, want) < 1e-5
         assert segment.macs("forward") == network.macs  # no row is computed twice
 
@@ -112,7 +110,7 @@ def test_blocks_that_are_streamed_give_the_codes_of_whole_ones_wherever_they_end
     for end in usable(network, Int8Emitter(Segment("forward", 1, backend=INT8), network)):
         monkeypatch.setattr("tinytrain.program.autodiff.emitter.streamed_nodes", lambda *_: end)  # noqa: B023
         segment, source = forward8(network, 0, len(network.layers), 1)
-        (out,) = run8(segment, network, {source: shown})
+        (out,) = ran(segment, network, {source: shown})
         np.testing.assert_array_equal(out[0], want[-1])
         assert segment.macs("forward") == network.macs  # no row is computed twice
 
@@ -147,7 +145,7 @@ def test_rows_of_an_image_give_the_codes_of_the_whole_augmented_image(name, size
         kernels.load().augment(whole, shown, *change.arguments())
         shown = whole
     segment, source = forward8(network, 0, last, 1, 56_000)
-    (want,) = run8(segment, network, {source: shown[None]})
+    (want,) = ran(segment, network, {source: shown[None]})
     np.testing.assert_array_equal(features(network, last, change), want[0])
 
 

@@ -5,7 +5,7 @@ import pytest
 from cases import each
 from oracle import Oracle
 from toynets import everything, features_of, recipe, relative, toy
-from toysegments import backward_case, bound, forward_segment
+from toysegments import backward_case, forward_segment, ran
 
 from tinytrain.base.errors import InputError
 from tinytrain.program.trained_arrays import slots
@@ -111,14 +111,11 @@ def test_networks_of_any_accepted_shape_equal_the_oracle(rows, size):
     want = oracle.forward(x)
     for n in (1, 2):
         segment, source = forward_segment(network, 0, len(network.layers), n)
-        calls, (out,), _ = bound(segment, network, {source: x[:n]})
-        for kernel, args in calls:
-            kernel(*args)
+        (out,) = ran(segment, network, {source: x[:n]})
         np.testing.assert_allclose(out, want.output[:n], rtol=1e-5, atol=1e-5)
     updates = everything(network)
     segment, arrays = backward_case(network, updates, n=2)
-    for kernel, args in bound(segment, network, arrays, updates)[0]:
-        kernel(*args)
+    ran(segment, network, arrays, updates)
     _, g, found = arrays.values()
     exact = oracle.backward(want, g.astype(float))
     for slot in slots(network, recipe(updates)):

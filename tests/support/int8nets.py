@@ -1,21 +1,20 @@
 """Toy networks in int8: their codes, passes of single segments, and gradients in float64."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from integernet import Integers, pixel_codes
 from oracle import Oracle, convolve, convolve_gradients
-from toynets import images_of, recipe, toy
-from toysegments import bound
+from toynets import images_of, toy
+from toysegments import backward_segment, forward_segment
 
 from tinytrain.network.network import quantised
 from tinytrain.network.quantisation import Codes, Quantisation
-from tinytrain.plan.costs import cut_layer, n_trained
-from tinytrain.program.autodiff.int8_emitter import Int8Emitter
-from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.backends.registry import INT8
-from tinytrain.program.calls import Buffer, Segment
-from tinytrain.program.trained_arrays import trained_parts
+
+forward8 = partial(forward_segment, backend=INT8)
+backward8 = partial(backward_segment, backend=INT8)
 
 
 def codes_for(values: np.ndarray, share: float = 0.9) -> Codes:
@@ -36,38 +35,6 @@ def toy8(name: str = "blocks", size: int = 16, spec=None):
         outputs.append(Codes(6 / 255, -128) if layer.activation == "relu6" else codes_for(plain))
         sums.append(codes_for(active) if layer.adds else None)
     return replace(network, quantisation=Quantisation(tuple(outputs), tuple(sums)))
-
-
-def forward8(network, first: int, last: int, n: int, row_tile: int | None = None):
-    """(segment, its input buffer) of a forward pass in int8 that saves nothing."""
-    layer = network.layers[first]
-    source = Buffer("source", (n, *layer.in_hw, layer.cin), "uint8" if first == 0 else "int8")
-    segment = Segment("forward", n, external={source}, backend=INT8)
-    segment.outputs = (Int8Emitter(segment, network, row_tile).forward(source.whole, first, last),)
-    return segment.finish(keep=segment.outputs), source
-
-
-def backward8(network, updates, first: int, n: int, row_tile: int | None = None, hook=None):
-    """(segment, buffers: source, gradient of the embedding, gradients of the trained numbers)."""
-    layer = network.layers[first]
-    source = Buffer("source", (n, *layer.in_hw, layer.cin), "uint8" if first == 0 else "int8")
-    g = Buffer("grad embedding", (n, network.embedding_size))
-    gradients = Buffer("gradients", (n_trained(network, updates),))
-    segment = Segment("backward", n, external={source, g, gradients}, backend=INT8)
-    emitter = Int8Emitter(segment, network, row_tile)
-    parts = trained_parts(network, recipe(updates), gradients)
-    tape = Tape(cut_layer(network, updates), parts)
-    emitter.forward(source.whole, first, len(network.layers), tape)
-    emitter.backward(emitter.pool_grad(g.whole), first, len(network.layers), tape, hook)
-    return segment.finish(), source, g, gradients
-
-
-def run8(segment, network, arrays, updates=()):
-    """Run the calls of an int8 segment; its outputs."""
-    calls, outputs, _ = bound(segment, network, arrays, updates)
-    for kernel, args in calls:
-        kernel(*args)
-    return outputs
 
 
 @dataclass

@@ -11,10 +11,9 @@ from tinytrain.base.arena import Arena
 from tinytrain.plan.costs import cut_layer, n_trained
 from tinytrain.program.autodiff import emitter as emit
 from tinytrain.program.autodiff import fused_block
-from tinytrain.program.autodiff.emitter import Emitter
 from tinytrain.program.autodiff.tape import Tape
 from tinytrain.program.backends.int8_copy import Int8Copy
-from tinytrain.program.backends.registry import INT8
+from tinytrain.program.backends.registry import FLOAT32, INT8
 from tinytrain.program.backends.working_copy import WorkingCopy
 from tinytrain.program.calls import Buffer, Segment
 from tinytrain.program.trained_arrays import columns_of, slots, trained_parts
@@ -32,26 +31,38 @@ def bound(segment, network, arrays, updates=()):
     return calls, outputs, arena.view(0, (segment.nbytes,), "uint8")
 
 
-def forward_segment(network, first, last, n):
+def ran(segment, network, arrays, updates=()):
+    """The outputs of a segment alone, after its calls; `arrays` are its externals."""
+    calls, outputs, _ = bound(segment, network, arrays, updates)
+    for kernel, args in calls:
+        kernel(*args)
+    return outputs
+
+
+def source_of(network, first, n, backend):
+    """The buffer of what layer `first` reads."""
+    layer, features = network.layers[first], "int8" if backend is INT8 else "float32"
+    return Buffer("source", (n, *layer.in_hw, layer.cin), network.input.dtype if first == 0 else features)
+
+
+def forward_segment(network, first, last, n, row_tile=None, backend=FLOAT32):
     """(segment, its input buffer) of a forward pass that saves nothing."""
-    layer = network.layers[first]
-    source = Buffer("source", (n, *layer.in_hw, layer.cin), network.input.dtype if first == 0 else "float32")
-    segment = Segment("forward", n, external={source})
-    segment.outputs = (Emitter(segment, network).forward(source.whole, first, last),)
+    source = source_of(network, first, n, backend)
+    segment = Segment("forward", n, external={source}, backend=backend)
+    segment.outputs = (backend.emitter(segment, network, row_tile).forward(source.whole, first, last),)
     return segment.finish(keep=segment.outputs), source
 
 
-def backward_segment(network, updates, first=0, n=1, row_tile=None):
+def backward_segment(network, updates, first=0, n=1, row_tile=None, backend=FLOAT32, hook=None):
     """(segment, buffers: source, gradient of the embedding, gradients of the trained numbers)."""
-    layer = network.layers[first]
-    source = Buffer("source", (n, *layer.in_hw, layer.cin), network.input.dtype if first == 0 else "float32")
+    source = source_of(network, first, n, backend)
     g = Buffer("grad embedding", (n, network.embedding_size))
     gradients = Buffer("gradients", (n_trained(network, updates),))
-    segment = Segment("backward", n, external={source, g, gradients})
-    emitter = Emitter(segment, network, row_tile)
+    segment = Segment("backward", n, external={source, g, gradients}, backend=backend)
+    emitter = backend.emitter(segment, network, row_tile)
     tape = Tape(cut_layer(network, updates), trained_parts(network, recipe(updates), gradients))
     emitter.forward(source.whole, first, len(network.layers), tape)
-    emitter.backward(emitter.pool_grad(g.whole), first, len(network.layers), tape)
+    emitter.backward(emitter.pool_grad(g.whole), first, len(network.layers), tape, hook)
     return segment.finish(), source, g, gradients
 
 
@@ -69,8 +80,7 @@ def backward_case(network, updates, first=0, n=1, row_tile=None):
 def assert_gradients_equal_oracle(network, updates, n, row_tile=None, most=1e-5):
     """Of one pass over n images, for random gradients of their embeddings; returns the segment."""
     segment, arrays = backward_case(network, updates, n=n, row_tile=row_tile)
-    for kernel, args in bound(segment, network, arrays, updates)[0]:
-        kernel(*args)
+    ran(segment, network, arrays, updates)
     source, g, found = arrays.values()
     oracle = Oracle(network)
     want = oracle.backward(oracle.forward(source), g.astype(float))
@@ -95,8 +105,6 @@ def assert_forward_equals_oracle(network):
         want = Oracle(network).forward(x, first).output
         for n in (1, 2):  # blocks of one image are fused, two are computed whole
             segment, source = forward_segment(network, first, last, n)
-            calls, (out,), _ = bound(segment, network, {source: x[:n]})
-            for kernel, args in calls:
-                kernel(*args)
+            (out,) = ran(segment, network, {source: x[:n]})
             rounding = max(1e-5, 2e-6 * abs(want).max())  # sums of large numbers may be small
             np.testing.assert_allclose(out, want[:n], rtol=1e-5, atol=rounding)
