@@ -8,12 +8,11 @@ from cases import each, quick
 
 onnx = pytest.importorskip("onnx", reason="reading ONNX models needs the package onnx")
 
-from onnx.reference import ReferenceEvaluator  # noqa: E402
-from onnxmodels import FAMILIES, save  # noqa: E402
+from onnxmodels import FAMILIES, evaluated, save  # noqa: E402
 from oracle import Oracle  # noqa: E402
 
 from tinytrain.backbones.export.onnx_model import onnx_model  # noqa: E402
-from tinytrain.backbones.onnx.check import as_input, embeddings, largest_difference, random_images  # noqa: E402
+from tinytrain.backbones.onnx.check import embeddings, largest_difference, random_images  # noqa: E402
 from tinytrain.backbones.onnx.convert import import_onnx  # noqa: E402
 from tinytrain.base.errors import InputError  # noqa: E402
 from tinytrain.datasets import sample_episode  # noqa: E402
@@ -36,11 +35,6 @@ def model_of(name, **options):
 
 def imported_from(model, folder):
     return import_onnx(save(model, folder), mean=(120, 110, 100), scale=(0.02, 0.018, 0.016))
-
-
-def evaluated(model, fed, images) -> np.ndarray:
-    evaluator = ReferenceEvaluator(model)
-    return np.stack([evaluator.run(None, {"x": row[None]})[0].ravel() for row in as_input(fed, images)])
 
 
 @NAMES

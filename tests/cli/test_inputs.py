@@ -145,11 +145,6 @@ def test_other_files_of_a_folder_are_counted_by_kind_and_hidden_ones_are_no_news
     assert len(json.loads(capsys.readouterr().out)["skipped"]) == 3
 
 
-def test_a_folder_without_images_is_an_error(place, tmp_path, capsys):
-    assert tt("predict", place / "d.safetensors", tmp_path) == 3
-    assert "too-few-images" in capsys.readouterr().err
-
-
 def test_answers_are_printed_as_they_are_known(place):
     """A list that goes on: each line is there before the next path is given."""
     command = [sys.executable, "-m", "tinytrain", *predict_words(place), "--files-from", "-"]

@@ -94,17 +94,6 @@ kept        the adaptation; nothing speaks against it; labels hold: cross-valida
             25 points over prototypes
 """,
     ),
-    "unknown": (
-        report(
-            accuracy=NOT_JUDGED,
-            estimate=estimate(accuracy=None, low=None, high=None, method="unknown", n=2,
-                              why="class 'apple' has 1 image; with 3 or more it can be estimated"),
-        ),
-        """\
-accuracy    unknown: class 'apple' has 1 image; with 3 or more it can be estimated
-kept        the adaptation; nothing speaks against it
-""",
-    ),
     "refused": (
         report(
             guard=guard("cosine", REASON, suspects=[suspect(3)]),
@@ -360,12 +349,6 @@ def test_an_adaptation_to_single_images_is_said_to_be_unjudged():
     single = {"n_support": 2, "classes": ["apple", "pear"], "shots": [1, 1]}
     facts = report(accuracy=NOT_JUDGED, episode=single, estimate=estimate(accuracy=None, why="few"))
     assert conclude(facts)[1].endswith("with one image of every class it could not be judged")
-
-
-def test_skipped_files_are_named_the_damaged_ones_first():
-    files = [{"file": "p/a/clip.mp4", "kind": "other-kind"}, {"file": "p/b/x.jpg", "kind": "damaged"}]
-    lines = conclude(report(skipped=files))
-    assert "skipped     2 files, 1 damaged, 1 of another kind: b/x.jpg; a/clip.mp4" in lines
 
 
 def test_a_long_name_keeps_its_beginning_and_its_end():

@@ -3,6 +3,9 @@
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from tinytrain.backbones.onnx.check import as_input
 
 SIZE = 12
 
@@ -209,6 +212,14 @@ FAMILIES = {
     "separable": separable, "residual": residual, "universal": universal, "excited": excited,
     "padded at the end": padded_at_the_end,
 }  # fmt: skip
+
+
+def evaluated(model, fed, images) -> np.ndarray:
+    """Embeddings by the evaluator of the onnx package, one image at a time."""
+    evaluator, inputs = ReferenceEvaluator(model), as_input(fed, images)
+    batch = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value or 1
+    rows = [evaluator.run(None, {"x": np.repeat(row[None], batch, axis=0)})[0][0].ravel() for row in inputs]
+    return np.stack(rows)
 
 
 def save(model, folder, name="net.onnx"):

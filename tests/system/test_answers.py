@@ -95,8 +95,8 @@ def test_a_refusal_comes_first_and_the_images_are_to_be_looked_at(place, tell):
 
 def test_verbose_has_the_same_lines_first_and_then_everything(place, tell):
     short = tell(f"{ADAPT} --shots 6")[1]
-    code, out, _ = tell(f"{ADAPT} --shots 6 --verbose")
-    assert code == 0 and out.startswith(short + "\n")
+    code, out, err = tell(f"{ADAPT} --shots 6 --verbose")
+    assert code == 0 and out.startswith(short + "\n") and err == ""
     details = out.removeprefix(short)
     for words in ("block4.project", "is sensible", "executed in all", "time ", "arena ", "threads"):
         assert words in details and words not in short, words

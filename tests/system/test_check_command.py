@@ -107,17 +107,6 @@ def test_an_option_without_effect_is_a_usage_error(tt, more, what):
     assert code == 2 and what in err and out == "" and len(err.splitlines()) == 1
 
 
-def test_a_folder_that_is_none_is_bad_input(tt):
-    code, out, err = tt("check", "nothing")
-    assert code == 3 and "file-missing" in err and out == ""
-
-
-def test_names_with_control_characters_are_shown_escaped(tt, place, tmp_path):
-    write_images(place / "odd", ("ant\x1b[31m", "bee"), count=4)
-    _, out, _ = tt("check", "odd")
-    assert "\x1b" not in out
-
-
 def test_single_images_are_not_said_to_be_told_apart(tt, place):
     write_images(place / "single", CLASSES, count=1)
     _, out, _ = tt("check", "single")

@@ -3,7 +3,6 @@
 import json
 import shutil
 
-import numpy as np
 import pytest
 from commandline import tt
 from PIL import Image
@@ -111,16 +110,3 @@ def test_images_are_packed_and_the_pack_is_adapted_to(place, capsys):
     capsys.readouterr()
     assert tt("data", "pack", place / "mine.zip", place / "photos") == 2
     assert "must end in .npz" in capsys.readouterr().err
-
-
-def test_a_sample_folder_is_exported_adapted_to_and_predicted_from(tmp_path, capsys):
-    write_network(tmp_path)
-    assert tt("data", "export", "leaves", tmp_path / "photos", "--classes", 3, "--per-class", 4) == 0
-    assert "12 images of 3 classes" in capsys.readouterr().out
-    names = sorted(p.relative_to(tmp_path).as_posix() for p in (tmp_path / "photos").rglob("*.png"))
-    assert names[0] == "photos/feather/feather-01.png" and len(names) == 12
-    network, delta = ("--backbone", tmp_path / "toy.safetensors"), tmp_path / "x.safetensors"
-    assert tt("adapt", tmp_path / "photos", *network, "--out", delta, "--policy", "none", "--force") == 0
-    assert tt("predict", delta, tmp_path / names[0], *network) == 0
-    assert np.asarray(Image.open(tmp_path / names[0])).shape == (128, 128, 3)
-    assert tt("data", "export", "leaves", tmp_path / "photos") == 2, "nothing is overwritten"

@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases import each, quick
-from PIL import Image
 from toydevices import ONE
 
 from tinytrain.backbones.load import load_backbone
@@ -18,7 +17,6 @@ from tinytrain.base.errors import InputError, TinytrainError, UsageError
 from tinytrain.base.extras import install
 from tinytrain.datasets import open_dataset, sample_episode
 from tinytrain.delta.file import encode_delta
-from tinytrain.episode.decode import load_image
 from tinytrain.episode.episode import Episode, Images
 from tinytrain.pipeline.adapt import adapt
 from tinytrain.pipeline.toy import toy_episode, toy_images, toy_network
@@ -243,22 +241,3 @@ def test_a_thousand_classes_are_adapted_to(network):
         class_names=tuple(f"class {c}" for c in range(1000)),
     )
     assert outcome(network, many, budget=Budget(2**27)) in ("kept", "diverged")
-
-
-IMAGES = {
-    "of 1 x 1 pixel": Image.new("RGB", (1, 1), (9, 200, 30)),
-    "in grey": Image.new("L", (40, 30), 90),
-    "with transparency": Image.new("RGBA", (40, 30), (9, 200, 30, 7)),
-    "with 16 bits": Image.fromarray(np.full((30, 40), 30_000, np.uint16)),
-}
-
-
-@each("kind", IMAGES)
-def test_a_image_of_an_odd_kind_is_looked_at(network, tmp_path, kind):
-    IMAGES[kind].save(tmp_path / "odd.png")
-    episode = episode_of()
-    size = network.input.size
-    odd = load_image(tmp_path / "odd.png", size)
-    assert odd.shape == (size, size, 3) and odd.dtype == np.uint8
-    support = replace(episode.support, read=lambda i, s: odd if i == 0 else episode.support.read(i, s))
-    assert outcome(network, replace(episode, support=support)) in ("kept", *REASONS)

@@ -382,11 +382,3 @@ def test_a_report_of_some_packs_and_of_the_first_episodes(tmp_path):
         write_report([log], tmp_path / "out", packs=["signs", "sings"])
     log.write_text("".join(json.dumps(row) + "\n" for row in made if row["pack"] == "signs"))
     assert found(packs=["signs", "leaves"])[2], "what the log lacks of the matrix is said"
-
-
-def test_a_record_without_its_accuracy_is_no_record(tmp_path):
-    row = record("none", "signs")
-    del row["accuracy"]
-    (tmp_path / "log").write_text(json.dumps(row) + "\n")
-    with pytest.raises(InputError, match="line 1 is no record of ours \\(accuracy is 'missing'"):
-        write_report([tmp_path / "log"], tmp_path / "out")
