@@ -8,14 +8,8 @@ from cases import each
 
 ROOT = Path(__file__).parents[1]
 PATTERNS = (
-    "*.md",
-    "docs/*.md",
-    "tests/*.md",
-    "results/*.md",
-    "results/*/*.md",
-    ".ci/*",
-    "firmware_sim/pi/*.sh",
-)
+    "*.md", "docs/*.md", "tests/*.md", "results/*.md", "results/*/*.md", ".ci/*", "firmware_sim/pi/*.sh",
+)  # fmt: skip
 FILES = [path for pattern in PATTERNS for path in sorted(ROOT.glob(pattern))]
 DOCUMENTS = [path for path in FILES if path.suffix == ".md" and path.name != "template.md"]
 FIGURES = [

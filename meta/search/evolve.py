@@ -84,12 +84,7 @@ class Genes:
         return Configuration(int(biases), fractions)
 
 
-def evolve(
-    table: Contributions,
-    limit: float,
-    seed: int,
-    samples: int = SAMPLES,
-) -> Found:
+def evolve(table: Contributions, limit: float, seed: int, samples: int = SAMPLES) -> Found:
     """The best of about `samples` configurations within `limit` bytes. Raises BudgetError.
 
     The better quarter of a population survives; copies of it are mutated or crossed at random.

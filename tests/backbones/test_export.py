@@ -72,8 +72,8 @@ def answers(request):
     return request.param
 
 
-def difference_untrained(answers, network, count: int = 50) -> float:
-    images = colourful(network.input.shape, count)
+def difference_untrained(answers, network) -> float:
+    images = colourful(network.input.shape, 50)
     return largest_difference(answers, network, untrained(network, images), images)
 
 

@@ -54,11 +54,11 @@ def number(value: int) -> bytes:
     return b"J" + struct.pack("<i", value)
 
 
-def array_pickle(shape=b"K\4\x85", dtype="i1", order="|", data=b"C\4abcd", fortran=b"\x89") -> bytes:
+def array_pickle(shape=b"K\4\x85", dtype="i1", order="|", data=b"C\4abcd") -> bytes:
     """The pickle of one array, each part of it free."""
     start = b"\x80\4cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85C\1b\x87R"
     kind = b"cnumpy\ndtype\n" + short(dtype) + b"\x89\x88\x87R(K\3" + short(order) + b"NNN" + number(-1) * 2
-    return start + b"(K\1" + shape + kind + b"K\0tb" + fortran + data + b"tb."
+    return start + b"(K\1" + shape + kind + b"K\0tb\x89" + data + b"tb."
 
 
 def tensor_pickle(offset=0, size=(2, 2), stride=(2, 1), count=4, kind="CharStorage", key="0") -> bytes:

@@ -2,11 +2,11 @@
 
 import itertools
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from cases import each
+from readpage import Page
 
 import tinytrain.base.page
 from tinytrain.base.page import Bar, bars, items, legend, name, page, safe, section, table, tag
@@ -16,32 +16,6 @@ AA = 4.5  # contrast of normal text by WCAG 2.1
 TEXTS, GROUNDS = ("ink", "dim", "good", "bad", "warn", "main"), ("paper", "soft")
 
 
-class Checked(HTMLParser):
-    """All tags are closed in their order; texts and attribute values are collected."""
-
-    def __init__(self, html: str):
-        super().__init__()
-        self.open, self.tags, self.texts, self.values = [], [], [], []
-        self.feed(html)
-        assert not self.open, self.open
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        self.values += [value for _, value in attributes]
-        if tag not in ("meta", "img", "br"):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.tags.append(tag)
-        self.values += [value for _, value in attributes]
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.texts.append(data)
-
-
 def test_what_is_written_in_a_page_is_text_and_no_markup():
     body = [
         section(HOSTILE, tag("p", safe(HOSTILE), title=HOSTILE)),
@@ -49,10 +23,12 @@ def test_what_is_written_in_a_page_is_text_and_no_markup():
         bars([Bar(name(HOSTILE), 0.5, safe(HOSTILE))], (HOSTILE,)),
         legend([("k0", HOSTILE)]),
     ]
-    found = Checked(page(HOSTILE, body))
-    assert "script" not in found.tags
+    html = page(HOSTILE, body)
+    found = Page(html)
+    assert not found.all("script")
     assert sum('<script>alert("1")</script>' in text for text in found.texts) == 9
-    assert not any(c in text for text in found.texts + found.values for c in "\x1b\u202e")
+    values = [value for _, attributes in found.found for value in attributes.values()]
+    assert not any(c in text for text in (html, *found.texts, *values) for c in "\x1b\u202e")
 
 
 def test_a_page_loads_nothing_and_runs_nothing():
@@ -61,9 +37,10 @@ def test_a_page_loads_nothing_and_runs_nothing():
 
 
 def test_a_long_name_is_shortened_and_still_there_to_be_read():
-    found = Checked(name("m" * 300, 20))
-    assert found.texts == ["m" * 19 + "…"] and found.values == ["m" * 300]
-    assert Checked(name("short", 20)).texts == ["short"]
+    found = Page(name("m" * 300, 20))
+    ((_, attributes),) = found.found
+    assert found.texts == ["m" * 19 + "…"] and [*attributes.values()] == ["m" * 300]
+    assert Page(name("short", 20)).texts == ["short"]
 
 
 @each("fraction", [-0.5, 0.0, 0.3, 1.0, 1.7])

@@ -50,15 +50,10 @@ def place(tmp_path_factory):
 @pytest.mark.parametrize(
     "words",
     [
-        "predict DELTA one",
-        "predict DELTA one --json",
-        "eval DELTA photos",
-        "watch DELTA one --once -q",
-        "watch DELTA one --once -q --json",
-        "export DELTA -o out.onnx",
-        "export DELTA -o out.tflite",
+        "predict DELTA one", "predict DELTA one --json", "eval DELTA photos", "watch DELTA one --once -q",
+        "watch DELTA one --once -q --json", "export DELTA -o out.onnx", "export DELTA -o out.tflite",
     ],
-)
+)  # fmt: skip
 def test_a_command_ends_with_a_code_and_one_line_and_without_nan(place, monkeypatch, capfd, words, what):
     monkeypatch.chdir(place)
     words = words.replace("DELTA", f"{what}.safetensors").split()

@@ -202,9 +202,9 @@ def test_classes_that_do_not_exist_are_refused_with_the_range(domain):
         dataset(domain, per_class=0)
 
 
-def nearest_prototype(episode, features, size=24):
+def nearest_prototype(episode, features):
     def seen(images):
-        return np.stack([features(images.read(i, size).astype(float)) for i in range(len(images))])
+        return np.stack([features(images.read(i, 24).astype(float)) for i in range(len(images))])
 
     support, query = seen(episode.support), seen(episode.query)
     prototypes = np.stack([support[episode.support.labels == c].mean(axis=0) for c in range(episode.n_way)])
@@ -225,12 +225,12 @@ def test_a_contact_sheet_has_a_row_per_class():
     assert np.array_equal(np.asarray(sheet), np.asarray(contact_sheet(signs(), [0, 5, 7], 4, 20)))
 
 
-def name_lines(*names, per_class=2):
+def name_lines(*names):
     """What stands above each row of a sheet of white images, as darkness (lines, height, width)."""
-    labels = np.repeat(np.arange(len(names), dtype=np.int32), per_class)
+    labels = np.repeat(np.arange(len(names), dtype=np.int32), 2)
     images = tuple(map(str, labels))
     made = Dataset("named", labels, names, images, lambda i, s: np.full((s, s, 3), 255, np.uint8))
-    sheet = 255 - np.asarray(contact_sheet(made, per_class=per_class, size=30))[..., 0]
+    sheet = 255 - np.asarray(contact_sheet(made, per_class=2, size=30))[..., 0]
     step = SHEET_LINE + 30 + GAP
     assert not any(sheet[k * step + SHEET_LINE + 2 : (k + 1) * step].any() for k in range(len(names)))
     return np.array([sheet[k * step : k * step + SHEET_LINE] for k in range(len(names))])

@@ -136,31 +136,17 @@ def test_a_class_of_one_group_is_refused_with_the_number():
 
 
 @needs_packs
-def test_no_physical_sign_is_ever_on_both_sides():
-    gtsrb = load_pack("gtsrb")
-    with np.load(os.path.join(os.environ["TINYTRAIN_DATA"], "gtsrb.npz"), allow_pickle=False) as pack:
-        signs = list(zip(pack["labels"].tolist(), pack["track"].tolist(), strict=True))
+@each(("name", "group"), [("gtsrb", ("labels", "track")), ("fsdd_logmel", ("speaker",))])
+def test_no_physical_sign_and_no_speaker_is_ever_on_both_sides(name, group):
+    made = load_pack(name)
+    with np.load(os.path.join(os.environ["TINYTRAIN_DATA"], f"{name}.npz"), allow_pickle=False) as pack:
+        groups = list(zip(*(pack[part].tolist() for part in group), strict=True))
 
     def seen(images):
-        return {signs[int(name.split("/")[1])] for name in images.names}
+        return {groups[int(name.split("/")[1])] for name in images.names}
 
-    episodes = [sample_episode(gtsrb, 5, 5, 10, 0, i) for i in range(200)]
-    episodes += [sample_meta_dataset_episode(gtsrb, 0, i) for i in range(40)]
-    for episode in episodes:
-        assert not seen(episode.support) & seen(episode.query)
-
-
-@needs_packs
-def test_no_speaker_is_ever_on_both_sides():
-    spoken = load_pack("fsdd_logmel")
-    with np.load(os.path.join(os.environ["TINYTRAIN_DATA"], "fsdd_logmel.npz"), allow_pickle=False) as pack:
-        speaker = pack["speaker"]
-
-    def seen(images):
-        return {int(speaker[int(name.split("/")[1])]) for name in images.names}
-
-    episodes = [sample_episode(spoken, 5, 5, 10, 0, i) for i in range(50)]
-    episodes += [sample_meta_dataset_episode(spoken, 0, i) for i in range(50)]
+    episodes = [sample_episode(made, 5, 5, 10, 0, i) for i in range(200)]
+    episodes += [sample_meta_dataset_episode(made, 0, i) for i in range(50)]
     for episode in episodes:
         assert not seen(episode.support) & seen(episode.query)
 

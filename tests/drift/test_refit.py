@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from cases import each
+from headdata import unit, unit32
 
 from tinytrain import kernels as kernel_table
 from tinytrain.drift.detector import DRIFT, Cusum
@@ -16,8 +17,7 @@ CENTRES = np.random.default_rng(0).standard_normal((WAY, SIZE))
 
 def images(labels, seed: int = 1) -> np.ndarray:
     noise = np.random.default_rng(seed).standard_normal((len(labels), SIZE))
-    found = CENTRES[labels] + 0.3 * noise
-    return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32)
+    return unit32(CENTRES[labels] + 0.3 * noise)
 
 
 def old(name):
@@ -70,7 +70,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
     data = datasets.load_digits()
     order = np.random.default_rng(0).permutation(len(data.target))[:1000]
     pixels = data.data[order].astype(np.float32)
-    return pixels / np.linalg.norm(pixels, axis=1, keepdims=True), data.target[order].astype(np.int32)
+    return unit(pixels), data.target[order].astype(np.int32)
 
 
 @pytest.mark.slow

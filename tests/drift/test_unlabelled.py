@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
+from headdata import unit
 
 from tinytrain.drift.detector import DRIFT
 from tinytrain.drift.unlabelled import LEAST_SPREAD, WARMUP, UnlabelledDrift
 
 SIZE, WAY = 32, 4
-
-
-def unit(x: np.ndarray) -> np.ndarray:
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
 CENTRES = unit(np.random.default_rng(0).standard_normal((WAY, SIZE)))

@@ -58,14 +58,10 @@ def test_a_task_that_was_changed_on_its_way_is_refused(asked, seed):
 @each(
     "facts",
     [
-        {"number": 0},
-        {"head": "cosine"},
-        {"more": 1},
-        {"rounds": "2"},
-        {"recipe": {"policy": "none"}},
+        {"number": 0}, {"head": "cosine"}, {"more": 1}, {"rounds": "2"}, {"recipe": {"policy": "none"}},
         {"backbone": 3},
     ],
-)
+)  # fmt: skip
 def test_a_task_that_means_nothing_is_refused(facts):
     right = {"number": 1, "rounds": 2, "backbone": "0" * 64, "head": "lda"}
     with pytest.raises(InputError, match="file-damaged"):

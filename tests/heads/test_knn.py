@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from headdata import unit32
 
 from tinytrain import kernels
 from tinytrain.heads.head import Support
@@ -15,10 +16,6 @@ class Hart(Knn):
 
     merges = metric = False
     passes = 8
-
-
-def unit(x):
-    return (x / np.linalg.norm(x, axis=-1, keepdims=True)).astype(np.float32)
 
 
 def learnt(x, labels, method):
@@ -46,7 +43,7 @@ def condensed(x, labels):
 
 def test_without_additions_the_head_keeps_what_the_rule_keeps():
     task = made_up(4, 10, 12)
-    noisy = unit(task.embeddings + 0.38 * np.random.default_rng(0).standard_normal((48, 10)))
+    noisy = unit32(task.embeddings + 0.38 * np.random.default_rng(0).standard_normal((48, 10)))
     kept, head = condensed(noisy, task.labels), learnt(noisy, task.labels, Hart())
     assert 4 < len(kept) < 24
     for k in range(4):
@@ -61,7 +58,7 @@ def test_without_additions_the_head_keeps_what_the_rule_keeps():
 def digits():
     sets = pytest.importorskip("sklearn.datasets").load_digits()
     order = np.random.default_rng(0).permutation(len(sets.target))
-    x, labels = unit(sets.data[order]), sets.target[order].astype(np.int32)
+    x, labels = unit32(sets.data[order]), sets.target[order].astype(np.int32)
     return (x[:600], labels[:600]), (x[600:], labels[600:])
 
 
@@ -101,7 +98,7 @@ def test_distances_are_those_of_the_shrunk_covariance():
 def test_a_recognised_image_moves_the_closest_prototype_to_the_mean_of_what_it_stands_for():
     task = made_up(2, 6, 1)
     head = learnt(task.embeddings, task.labels, METHOD).extended(2)
-    near = unit(task.embeddings[:1] + 0.05)
+    near = unit32(task.embeddings[:1] + 0.05)
     head.update(kernels.load(), near, np.zeros(1, np.int32))
     assert head.counts[0].tolist() == [2] + [0] * (CAP - 1) and head.counts[1, 0] == 1
     both = np.stack(list(whitened(np.concatenate([task.embeddings[:1], near]), head.factor)))
@@ -111,7 +108,7 @@ def test_a_recognised_image_moves_the_closest_prototype_to_the_mean_of_what_it_s
 def test_at_the_cap_the_oldest_prototype_of_the_class_gives_way():
     """Images of class 0 that all look like class 1: each is mistaken, and becomes a prototype."""
     head = learnt(np.eye(40, dtype=np.float32)[:2], np.arange(2, dtype=np.int32), Hart()).extended(2)
-    towards = unit(np.eye(40)[1] + 0.5 * np.eye(40)[2:])
+    towards = unit32(np.eye(40)[1] + 0.5 * np.eye(40)[2:])
     head.update(kernels.load(), towards[: CAP - 1], np.zeros(CAP - 1, np.int32))
     assert (head.counts[0] == 1).all() and head.prototypes[0, 0, 0] == 1
     head.update(kernels.load(), towards[CAP : CAP + 1], np.zeros(1, np.int32))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from cases import each
+from headdata import unit
 
 from tinytrain.episode.episode import Images
 from tinytrain.guard.suspects import GAP, MARGIN, chance, find_suspects
@@ -11,10 +12,6 @@ from tinytrain.heads.leave_one_out import CHANCE, COLUMNS, LIKE, NEAR, OTHER, OW
 WAY, SIZE = 4, 12
 LABELS = np.array([0, 1, 2, 3, 0, 1, 2, 0, 1, 0], np.int32)
 SHOTS = np.bincount(LABELS).astype(np.float32)
-
-
-def unit(x):
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
 def embeddings(seed=0, noise=1.0):

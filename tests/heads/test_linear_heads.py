@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from cases import each
+from headdata import unit
 
 from tinytrain import kernels
 from tinytrain.heads import cosine, scatter_head
@@ -53,10 +54,6 @@ def fitted(kind, views=(0,), backend="auto"):
 
 def fitted_to(kind, stream, shots):
     return HEADS[kind].fit(kernels.load(), blank(kind), Support(stream, stream, shots))
-
-
-def unit(x):
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
 def means(x, labels):

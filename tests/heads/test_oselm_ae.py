@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from headdata import embeddings, fitted
+from headdata import embeddings, fitted, unit32
 from sklearn.datasets import load_digits
 
 from tinytrain import kernels
@@ -12,12 +12,8 @@ from tinytrain.heads.oselm_ae import CONSTANT, METHOD, RIDGE, UNITS, left_out_er
 KERNELS = kernels.load()
 
 
-def unit(x):
-    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype("f")
-
-
 def of_one_class(x):
-    return fitted(METHOD, unit(x), np.zeros(len(x), np.int32))
+    return fitted(METHOD, unit32(x), np.zeros(len(x), np.int32))
 
 
 def area(normal, others):
@@ -35,11 +31,11 @@ def test_anomalies_are_found_and_a_shift_of_the_normal_is_learnt(seed):
     head = of_one_class(train)
 
     def areas(head, images):
-        return area(head.errors_of(unit(images))[:, 0], head.errors_of(unit(others))[:, 0])
+        return area(head.errors_of(unit32(images))[:, 0], head.errors_of(unit32(others))[:, 0])
 
     clean, shifted = areas(head, test), areas(head, test + shift)
     grown = head.extended(1)
-    grown.update(KERNELS, unit(new), np.zeros(60, np.int32))
+    grown.update(KERNELS, unit32(new), np.zeros(60, np.int32))
     recovered = areas(grown, test + shift)
     assert clean >= 0.99 and shifted < clean - 0.03
     assert recovered - shifted >= 0.7 * (clean - shifted)
@@ -75,8 +71,8 @@ def test_of_one_class_an_image_is_identified_or_unknown_and_sure_where_it_is_nor
     x, labels = embeddings(200, seed=1)
     normal = x[labels == 0]
     head = of_one_class(normal[:30])
-    own = [head.verdict(e) for e in unit(normal[30:])]
-    strange = [head.verdict(e) for e in unit(x[labels == 1])]
+    own = [head.verdict(e) for e in unit32(normal[30:])]
+    strange = [head.verdict(e) for e in unit32(x[labels == 1])]
     assert np.mean([v.state == IDENTIFIED for v in own]) > 0.75
     assert np.mean([v.state == UNKNOWN for v in strange]) > 0.9
     for v in (*own, *strange):
@@ -86,23 +82,23 @@ def test_of_one_class_an_image_is_identified_or_unknown_and_sure_where_it_is_nor
             and v.refused == (v.state == UNKNOWN)
         )
     middling = sorted(own, key=lambda v: v.confidence)[len(own) // 2]
-    assert middling.confidence > 0.8 and head.verdict(unit(normal[:1])[0], 0.9999).rejected
+    assert middling.confidence > 0.8 and head.verdict(unit32(normal[:1])[0], 0.9999).rejected
 
 
 def test_a_class_of_one_image_has_a_limit_too():
     x, labels = embeddings(60)
     one = of_one_class(x[labels == 0][:1])
-    assert one.verdict(unit(x[labels == 0][:1])[0]).state == IDENTIFIED
-    assert one.verdict(-unit(x[labels == 0][:1])[0]).state == UNKNOWN
+    assert one.verdict(unit32(x[labels == 0][:1])[0]).state == IDENTIFIED
+    assert one.verdict(-unit32(x[labels == 0][:1])[0]).state == UNKNOWN
 
 
 def test_a_normal_that_changes_slowly_is_followed_by_its_limit():
     x, labels = embeddings(300, seed=3)
     normal = x[labels == 0]
     head = of_one_class(normal[:10]).extended(1)
-    head.update(KERNELS, unit(normal[10:80]), np.zeros(70, np.int32))
+    head.update(KERNELS, unit32(normal[10:80]), np.zeros(70, np.int32))
     assert head.counts.tolist() == [80]
-    states = [head.verdict(e).state for e in unit(normal[80:])]
+    states = [head.verdict(e).state for e in unit32(normal[80:])]
     assert np.mean([s == IDENTIFIED for s in states]) > 0.75
 
 
@@ -110,12 +106,12 @@ def test_the_same_thing_learnt_again_and_again_leaves_the_limit_to_images_that_a
     rng = np.random.default_rng(0)
     normal = rng.standard_normal(64) + 0.4 * rng.standard_normal((200, 64))
     burst = normal[20] + 0.02 * rng.standard_normal((12, 64))
-    before, once, often = (of_one_class(unit(normal[:20])).extended(1) for _ in range(3))
-    once.update(KERNELS, unit(burst[:1]), np.zeros(1, np.int32))
-    often.update(KERNELS, unit(burst), np.zeros(12, np.int32))
+    before, once, often = (of_one_class(unit32(normal[:20])).extended(1) for _ in range(3))
+    once.update(KERNELS, unit32(burst[:1]), np.zeros(1, np.int32))
+    often.update(KERNELS, unit32(burst), np.zeros(12, np.int32))
     assert once.counts[0] == 21 and often.counts[0] < 28
     assert often.limits()[0] > 0.93 * before.limits()[0]
-    accepted = [np.mean(h.errors_of(unit(normal[21:]))[:, 0] <= h.limits()[0]) for h in (before, often)]
+    accepted = [np.mean(h.errors_of(unit32(normal[21:]))[:, 0] <= h.limits()[0]) for h in (before, often)]
     assert accepted[1] > accepted[0] - 0.05
 
 
@@ -123,7 +119,7 @@ def test_a_class_without_images_is_never_the_answer():
     x, labels = embeddings(30)
     head = fitted(METHOD, x, labels).extended(4)
     assert (head.logits(-x.astype("f")).argmax(axis=1) < 3).all()
-    assert head.verdict(unit(x[:1])[0]).label == labels[0]
+    assert head.verdict(unit32(x[:1])[0]).label == labels[0]
 
 
 def test_bytes_of_a_class():

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases import each
+from headdata import unit, unit32
 from scipy.special import logsumexp
 from scipy.stats import t as student
 
@@ -31,10 +32,6 @@ SIZE, WAY = 24, 5
 LINEAR = each("kind", ["cosine", "lda", "mild-lda"])
 
 
-def unit(x):
-    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
-
-
 class Task:
     """Gaussian classes around random centres: `images(n)` are n of each, `others(n)` of new classes."""
 
@@ -45,10 +42,10 @@ class Task:
     def images(self, n: int):
         labels = np.repeat(np.arange(WAY, dtype=np.int32), n)
         noise = self.rng.standard_normal((len(labels), SIZE))
-        return unit(2 * self.centres[labels] + self.spread * noise), labels
+        return unit32(2 * self.centres[labels] + self.spread * noise), labels
 
     def others(self, n: int):
-        return unit(2 * self.rng.standard_normal((n, SIZE)) + self.rng.standard_normal((n, SIZE)))
+        return unit32(2 * self.rng.standard_normal((n, SIZE)) + self.rng.standard_normal((n, SIZE)))
 
 
 def fitted(kind, embeddings, labels, steps=0, background=None):
@@ -87,7 +84,7 @@ def left_out(kind, x, labels, i):
     rest, n = np.arange(len(x)) != i, len(x)
     means = np.stack([x[rest & (labels == k)].mean(axis=0) for k in range(WAY)])
     if kind == "cosine":
-        return (means / np.linalg.norm(means, axis=1, keepdims=True)) @ x[i]
+        return unit(means) @ x[i]
     shrinkage = HEADS[kind].shrinkage
     scatter, without = (
         sum(np.cov(x[some & (labels == k)].T, bias=True) * (some & (labels == k)).sum() for k in range(WAY))
@@ -182,7 +179,7 @@ def test_a_single_image_per_class_gives_a_limit_below_its_own_energy(kind):
 
 @each("kind", list(HEADS))
 def test_images_that_are_all_alike_give_no_limit_and_no_error(kind):
-    same = unit(np.ones((9, SIZE)))
+    same = unit32(np.ones((9, SIZE)))
     head = fitted(kind, same, np.repeat(np.arange(3, dtype=np.int32), 3))
     if kind not in ("rce", "oselm-ae"):  # which say so by themselves
         assert head.limit is None and states(head, same[:1]) == [IDENTIFIED]

@@ -2,16 +2,13 @@
 
 import numpy as np
 import pytest
+from headdata import unit32
 
 from tinytrain import kernels
 from tinytrain.heads.head import Support
 from tinytrain.heads.neurons import MAX_NEURONS
 from tinytrain.heads.rce import METHOD, NEURONS_PER_CLASS
 from tinytrain.pipeline.head_conformance import fitted, made_up
-
-
-def unit(x):
-    return (x / np.linalg.norm(x, axis=-1, keepdims=True)).astype(np.float32)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +40,7 @@ def test_an_image_is_identified_uncertain_or_unknown():
 
 def test_the_closest_neuron_is_named_also_if_none_fires(head):
     rng = np.random.default_rng(1)
-    strange = unit(rng.standard_normal((20, 64)))
+    strange = unit32(rng.standard_normal((20, 64)))
     assert {head.verdict(e).state for e in strange} == {"unknown"}
     for e, label in zip(strange, head.logits(strange).argmax(axis=1), strict=True):
         found, distances = head.neurons.distances(head.pattern(e), 1)
@@ -72,7 +69,7 @@ def test_a_class_that_needs_a_neuron_takes_the_oldest_of_the_class_with_most():
     task = made_up(2, 32, 2)
     head = fitted(METHOD, kernels.load(), task).extended(2)
     rng, n = np.random.default_rng(0), len(head.patterns)
-    strange = unit(rng.standard_normal((2 * n, 32)))
+    strange = unit32(rng.standard_normal((2 * n, 32)))
     head.update(kernels.load(), strange, np.zeros(2 * n, np.int32))
     categories = head.neurons.categories & 0x7FFF
     assert np.count_nonzero(categories) == n and np.bincount(categories)[1] > n - 5

@@ -6,6 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from cases import each
+from headdata import unit32
 
 from tinytrain.heads.repeats import FAR, LEAST_BITS, MOST_BYTES, NEAR, Sketches, copies_among
 
@@ -20,12 +21,8 @@ def images(seed=0, way=4, shots=9, burst=1, spread=1.0, frames=0.1, size=SIZE):
     rng = np.random.default_rng(seed)
     labels = np.repeat(np.arange(way), shots).astype(np.int32)
     own = rng.standard_normal((way * shots // burst, size)).repeat(burst, axis=0)
-    x = (
-        rng.standard_normal((way, size))[labels]
-        + spread * own
-        + frames * rng.standard_normal((way * shots, size))
-    )
-    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32), labels
+    x = rng.standard_normal((way, size))[labels] + spread * own
+    return unit32(x + frames * rng.standard_normal((way * shots, size))), labels
 
 
 def repeated(x, labels, batch=None):
@@ -140,8 +137,7 @@ def at(angles, size=2000):
     a, b, *others = np.random.default_rng(0).standard_normal((8, size))
     x = [np.cos(np.pi * angle) * a + np.sin(np.pi * angle) * b for angle in angles]
     labels = np.repeat([0, 1], [len(x), len(others)]).astype(np.int32)
-    x = np.stack([*x, *others])
-    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32), labels
+    return unit32(np.stack([*x, *others])), labels
 
 
 def kept_at(*angles):
@@ -168,10 +164,8 @@ def film(length: float, frames=40, size=160, seed=0):
     a, b, other = rng.standard_normal((3, size))
     angles = np.linspace(0, length, frames)[:, None]
     turned = np.cos(angles) * a + np.sin(angles) * b
-    x = np.concatenate([turned, other + rng.standard_normal((9, size))])
-    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32), np.repeat(
-        [0, 1], [frames, 9]
-    ).astype(np.int32)
+    labels = np.repeat([0, 1], [frames, 9]).astype(np.int32)
+    return unit32(np.concatenate([turned, other + rng.standard_normal((9, size))])), labels
 
 
 def test_of_a_film_that_ends_elsewhere_an_image_stays_for_each_stretch_that_looks_alike():

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 from cases import quick
-from headdata import embeddings, fitted
+from headdata import embeddings, fitted, unit
 
 from tinytrain import kernels
 from tinytrain.heads.lda import STREAMING as METHOD
@@ -45,8 +45,7 @@ def test_sums_stay_exact_when_a_million_images_were_seen():
     head, times = fitted(METHOD, x, labels).extended(WAY), 500
     for values in (head.counts, head.sums, head.products):
         values *= times
-    far = x + 0.5 * np.random.default_rng(1).standard_normal(x.shape)
-    far /= np.linalg.norm(far, axis=1, keepdims=True)
+    far = unit(x + 0.5 * np.random.default_rng(1).standard_normal(x.shape))
     head.update(kernels.load(), far.astype("f"), labels)
     wanted = times * (x.T @ x) + far.T @ far
     assert np.abs(unpacked(head.products) / UNIT - np.tril(wanted)).max() < times * STREAM * 2**-21

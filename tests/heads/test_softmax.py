@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from headdata import embeddings, fitted
+from headdata import embeddings, fitted, unit32
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
@@ -19,8 +19,7 @@ def digits():
     """Shuffled images of length 1 (n, 64), and their labels."""
     found = load_digits()
     order = np.random.default_rng(0).permutation(len(found.target))
-    x = found.data[order]
-    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype("f"), found.target[order].astype(np.int32)
+    return unit32(found.data[order]), found.target[order].astype(np.int32)
 
 
 def untrained(way, size):

@@ -28,37 +28,18 @@ def arrays():
     fixed, crooked = x.copy(), np.zeros(97, np.uint8)[1:].view(np.float32).reshape(4, 6)
     fixed.flags.writeable = False
     several = (
-        x,
-        x[1:],
-        x[:1],
-        x.T,
-        x[:, 1:3],
-        x[::2],
-        x[:, :1],
-        x[0],
-        x[:, 0],
-        x[:0],
-        fixed,
-        crooked,
+        x, x[1:], x[:1], x.T, x[:, 1:3], x[::2], x[:, :1], x[0], x[:, 0], x[:0], fixed, crooked,
         x.reshape(2, 3, 4),
-    )
+    )  # fmt: skip
     numbers = (np.zeros(3, kind) for kind in "?bBhHiIlLd")
     return [*several, *numbers, x.astype(np.float64), x.astype(">f4")]
 
 
 def test_kinds_tell_apart_what_numba_does_and_no_more_but_arrays_that_are_not_aligned():
     values = [
-        *arrays(),
-        1,
-        2**40,
-        1.5,
-        True,
-        np.float32(1),
-        np.float64(1),
-        np.int32(1),
-        np.uint8(3),
+        *arrays(), 1, 2**40, 1.5, True, np.float32(1), np.float64(1), np.int32(1), np.uint8(3),
         np.bool_(1),
-    ]
+    ]  # fmt: skip
     native = [v for v in values if getattr(v, "dtype", np.dtype("f")).isnative]  # numba refuses the others
     aligned = [v for v in native if not isinstance(v, np.ndarray) or v.flags.aligned]
     crooked = [v for v in native if not any(v is other for other in aligned)]

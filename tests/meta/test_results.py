@@ -1,7 +1,6 @@
 """RESULTS.md is made from logs, says which of them are stale, and README says the same figures."""
 
 import importlib
-import json
 import re
 import shlex
 import shutil
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from cases import each
+from toybench import written
 
 from tinytrain.base.errors import InputError
 from tinytrain.meta.bench.codehash import code_hash
@@ -32,7 +32,7 @@ def folder(path: Path, template: str, *codes: str) -> Path:
     rows = [
         ROW | {"pack": p, "shots": s, "settings": {"code": c}} for p in packs for s in (1, 5) for c in codes
     ]
-    (path / "strangers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    written(path / "strangers.jsonl", *rows)
     return path
 
 

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 from cases import each
+from headdata import unit, unit32
 from toydevices import ONE
 
 from tinytrain.backbones.catalogue import SHIPPED
@@ -40,7 +41,7 @@ def planted(seed=0, way=3, shots=10, spread=0.3, close=None, size=24):
         centres[b] = 0.9 * centres[a] + 0.44 * centres[b]
     labels = np.repeat(np.arange(way), shots)
     x = centres[labels] + spread * rng.standard_normal((len(labels), size))
-    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32), labels.astype(np.int32)
+    return unit32(x), labels.astype(np.int32)
 
 
 @pytest.fixture
@@ -64,9 +65,8 @@ def replace_support(images, names):
 def test_embeddings_are_those_of_a_predictor_whatever_the_threads():
     network, episode = toy_network(), toy_episode(3, 30, 0)
     seen = Predictor(network, adapt(network, episode, BIG, "none").delta).embed(episode.support)
-    want = seen / np.linalg.norm(seen, axis=1, keepdims=True)
     for threads in (1, 2, 4):
-        np.testing.assert_array_equal(embed(network, episode.support, Device(threads=threads)), want)
+        np.testing.assert_array_equal(embed(network, episode.support, Device(threads=threads)), unit(seen))
 
 
 def test_the_estimate_is_that_of_adapt_without_held_out_images():
@@ -171,8 +171,7 @@ def test_the_expected_gain_is_about_what_more_images_of_the_same_kind_bring():
 
 
 def means_of(x, y):
-    means = np.stack([x[y == k].mean(axis=0) for k in range(y.max() + 1)])
-    return means / np.linalg.norm(means, axis=1, keepdims=True)
+    return unit(np.stack([x[y == k].mean(axis=0) for k in range(y.max() + 1)]))
 
 
 def test_too_few_images_say_nothing_about_more():

@@ -60,9 +60,9 @@ def method_of(**methods):
     return type("Method", (Broken,), methods)()
 
 
-def with_buffer(name, lifetime, shape=(3,)):
+def with_buffer(name, lifetime):
     def buffers(self, way, size):
-        return (*Cosine().buffers(way, size), HeadBuffer(name, shape, lifetime))
+        return (*Cosine().buffers(way, size), HeadBuffer(name, (3,), lifetime))
 
     return buffers
 
@@ -263,9 +263,7 @@ BROKEN = {
     ),
     "loses itself in a stream": (head_of(update=decays), "is right about .* after 1000 updates"),
     "other buffers for few images": (
-        method_of(
-            buffers_for=lambda self, *shape: with_buffer(f"b{next(COUNTER)}", FITTING)(self, *shape[:2])
-        ),
+        method_of(buffers_for=lambda self, way, size, _: another_buffer(self, way, size)),
         "declares other buffers when asked again",
     ),
     "state in no tensor": (Forgetful(), "does not come back from a delta file as it was"),

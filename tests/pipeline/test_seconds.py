@@ -78,29 +78,25 @@ def test_too_little_time_gives_the_head_alone_and_says_so():
     assert report.to_json()["time"]["used"] > report.to_json()["time"]["asked"] == 1e-4
 
 
-def steps_and_rates(monkeypatch, seconds, clock=None, policy="tinytrain"):
-    """The report, and the factors of the learning rates of the steps that were made."""
-    found = []
-
-    def watched(recipe, sets, number):
-        return found.append((recipe, sets, number)) or rate_factor(recipe, sets, number)
-
-    monkeypatch.setattr("tinytrain.runtime.adaptation.rate_factor", watched)
-    return timed(seconds, clock, policy), [rate_factor(*arguments) for arguments in found]
-
-
-def unscored(steps=20, decay=(1.0, 1.0)):
+def unscored(decay=(1.0, 1.0)):
     """`last_layer`, whose speed is measured by heads alone, with this schedule."""
     policy = find_policy("last_layer")
 
     def recipe(*arguments) -> Recipe:
-        return replace(policy.recipe(*arguments), steps=steps, decay=decay)
+        return replace(policy.recipe(*arguments), steps=20, decay=decay)
 
     return replace(policy, recipe=recipe)
 
 
 def test_learning_rates_fall_to_the_end_of_the_steps_that_fit(monkeypatch):
-    report, rates = steps_and_rates(monkeypatch, 0.03, policy=unscored())
+    rates = []
+
+    def watched(*arguments):
+        rates.append(rate_factor(*arguments))
+        return rates[-1]
+
+    monkeypatch.setattr("tinytrain.runtime.adaptation.rate_factor", watched)
+    report = timed(0.03, policy=unscored())
     steps = report.plan.recipe.n_steps
     assert 1 < steps < 20 and report.plan.recipe.options.last_step is None
     assert np.allclose(rates, [1 - k / steps for k in range(steps)])

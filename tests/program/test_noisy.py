@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 from cases import each
+from headdata import unit
 from toydevices import ONE
 from toyfiles import write_images
 
@@ -33,10 +34,6 @@ def adapted(precision, policy="last_layer"):
 
 def held(delta):
     return [array.tobytes() for array in delta.arrays()]
-
-
-def unit(rows):
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def embedded(precision, network=NETWORK, delta=None):

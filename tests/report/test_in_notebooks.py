@@ -1,9 +1,9 @@
 """A report as Python shows it: a short line, the text of the command line, the page in a frame of its own."""
 
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
+from readpage import Page
 from toydevices import ONE
 
 from tinytrain.pipeline.adapt import adapt
@@ -18,23 +18,12 @@ def report():
     return adapt(toy_network(), toy_episode(), Budget(2**22), device=ONE, force=True)
 
 
-class Elements(HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.found = []
-
-    def handle_starttag(self, tag, attrs):
-        self.found.append((tag, dict(attrs)))
-
-
 def test_the_text_is_that_of_the_command_line(report):
     assert str(report) == f"{report}" == "\n".join(conclude(report.to_json()))
 
 
 def test_the_page_stands_in_a_frame_that_its_style_cannot_leave(report):
-    parser = Elements()
-    parser.feed(report._repr_html_())
-    ((tag, attributes),) = parser.found
+    ((tag, attributes),) = Page(report._repr_html_()).found
     assert tag == "iframe" and "sandbox" in attributes
     assert attributes["srcdoc"] == render_html(report.to_json(), report.thumbnails())
 

@@ -101,14 +101,10 @@ def test_the_delta_carries_all_of_the_report_that_the_same_seed_gives_again(repo
 @each(
     "wrong",
     [
-        {"budget": 1_000_000},
-        {"budget": "1MB"},
-        {"seed": 1.5},
-        {"seed": -1},
-        {"policy": "tinytrane"},
+        {"budget": 1_000_000}, {"budget": "1MB"}, {"seed": 1.5}, {"seed": -1}, {"policy": "tinytrane"},
         {"device": Device("cuda")},
     ],
-)
+)  # fmt: skip
 def test_arguments_that_mean_nothing_are_a_usage_error(wrong):
     with pytest.raises(UsageError):
         adapt(toy_network(), toy_episode(), **{"budget": BIG} | wrong)
@@ -252,12 +248,9 @@ def test_html_says_at_which_step_training_broke_off():
 def test_keys_with_another_name_in_version_0_2_are_there_by_both(report):
     facts = report.to_json()
     places = [
-        facts["resources"],
-        facts["memory"],
-        facts["memory"]["outside"],
-        facts["macs"],
+        facts["resources"], facts["memory"], facts["memory"]["outside"], facts["macs"],
         facts["selection"][0],
-    ]
+    ]  # fmt: skip
     renamed = OLD_KEYS.keys() - {"image", "images", "images_expected"}
     assert {key for place in places for key in place} >= {*renamed, *map(OLD_KEYS.get, renamed)}
     assert all(place == with_old_keys(place) for place in places)

@@ -6,12 +6,12 @@ import io
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from cases import each
 from PIL import Image
+from readpage import Page
 
 from tinytrain.base.errors import InputError
 from tinytrain.episode.episode import Episode, Images
@@ -27,34 +27,6 @@ from tinytrain.report.page.thumbnails import SIDE, Thumbnails, data_uri
 
 BIG = Budget(2**22)
 HOSTILE = ("<script>alert(1)</script>", "a\x1b[31m\n\u202eb", "x" * 200)
-
-
-class Page(HTMLParser):
-    """Elements with their attributes and texts; every element is closed in its order."""
-
-    def __init__(self, html: str):
-        super().__init__()
-        self.open, self.found, self.text = [], [], ""
-        self.feed(html)
-        assert not self.open, self.open
-
-    def handle_starttag(self, tag, attributes):
-        self.found.append((tag, dict(attributes)))
-        if tag not in ("meta", "img", "br"):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.found.append((tag, dict(attributes)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] != "style":
-            self.text += f"{data}\n"
-
-    def all(self, tag: str, class_: str = "") -> list[dict]:
-        return [a for kind, a in self.found if kind == tag and class_ in [*a.get("class", "").split(), ""]]
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import each
 from oracle import Oracle, fisher, prototype_loss
+from toydevices import DirtyArena
 from toynets import ROWS, relative, toy
 from toyplans import planned
 from toysteps import IMAGES, LABELS, augmentation, augmented
@@ -125,12 +126,7 @@ def test_the_weights_stay_and_the_arena_may_hold_anything_before(name, monkeypat
     working = WorkingCopy(network)
     clean = scores(network, last_blocks(network, 3))
 
-    class Dirty(Arena):
-        def __init__(self, nbytes):
-            super().__init__(nbytes)
-            self.view(0, (nbytes,), "uint8")[:] = 0xFF  # NaN in every float
-
-    monkeypatch.setattr(probing, "Arena", Dirty)
+    monkeypatch.setattr(probing, "Arena", DirtyArena)
     dirty = scores(network, last_blocks(network, 3))
     assert all(clean.fisher[i].tobytes() == dirty.fisher[i].tobytes() for i in clean.fisher)
     assert all(

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases import each
-from toydevices import ONE
+from toydevices import ONE, DirtyArena
 from toynets import calls_of
 from toypolicies import POLICIES
 
@@ -42,12 +42,7 @@ def outcome(report):
 def test_what_the_arena_held_before_changes_nothing(monkeypatch, policy, memory):
     clean = run(policy, memory)
 
-    class Dirty(Arena):
-        def __init__(self, nbytes):
-            super().__init__(nbytes)
-            self.view(0, (nbytes,), "uint8")[:] = 0xFF  # NaN in every float
-
-    monkeypatch.setattr(device, "Arena", Dirty)
+    monkeypatch.setattr(device, "Arena", DirtyArena)
     assert outcome(run(policy, memory)) == outcome(clean)
 
 

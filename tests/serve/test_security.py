@@ -113,14 +113,9 @@ def test_paths_lead_to_no_other_files(browser, tmp_path):
     (browser.service.project.path / "secret.html").write_text("secret")
     assert browser.ask("GET", "/api/reports/r.html")[:2] == (200, b"report")
     for path in (
-        "/api/reports/..%2Fsecret.html",
-        "/api/reports/../secret.html",
-        "/../../etc/passwd",
-        "/page/page.html",
-        "/api/images/..%2F..%2Fsecret.html",
-        "/api/reports/",
-        "/api/take/passwd",
-    ):
+        "/api/reports/..%2Fsecret.html", "/api/reports/../secret.html", "/../../etc/passwd",
+        "/page/page.html", "/api/images/..%2F..%2Fsecret.html", "/api/reports/", "/api/take/passwd",
+    ):  # fmt: skip
         assert refusal(browser.ask("GET", path)) == (404, "file-missing"), path
     status, _, _ = browser.ask("POST", "/api/classes/..%2F..%2Fx/images", b"data")
     assert status in (404, 405, 415) and not (browser.service.project.path.parent / "x").exists()
@@ -131,14 +126,8 @@ def test_what_is_no_image_and_what_is_no_json_is_refused_in_words(browser):
     for data in (b"GIF89a", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"\xff\xd8\xff" + b"x" * 100):
         assert refusal(browser.ask("POST", "/api/classes/ant/images", data)) == (415, "image-unreadable")
     for body in (
-        b"{",
-        b"[]",
-        b"[" * 5000,
-        b'{"name": 1}',
-        b"{}",
-        b"\xff",
-        b'{"name": "' + b"x" * 10**5 + b'"}',
-    ):
+        b"{", b"[]", b"[" * 5000, b'{"name": 1}', b"{}", b"\xff", b'{"name": "' + b"x" * 10**5 + b'"}',
+    ):  # fmt: skip
         assert refusal(browser.ask("POST", "/api/classes", body)) == (400, "bad-value"), body[:20]
     assert refusal(browser.ask("PUT", "/api/classes")) == (405, "usage")
     browser.ask("DELETE", "/api/classes/ant")

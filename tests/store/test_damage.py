@@ -155,23 +155,13 @@ CURRENT = {"generation": 3, "size": 3, "sha256": "0" * 64}
 @each(
     "changes",
     [
-        {"schema": 2},
-        {"schema": "gone"},
-        {"sequence": -1},
-        {"sequence": 1.5},
-        {"sequence": True},
-        {"sequence": 10**18},
-        {"confirmed": 1},
-        {"generation": 2},
-        {"current": {**CURRENT, "sha256": "../x"}},
-        {"current": {**CURRENT, "size": 2**40}},
-        {"current": {**CURRENT, "more": 1}},
-        {"current": [1]},
-        {"current": None},
-        {"more": 1},
+        {"schema": 2}, {"schema": "gone"}, {"sequence": -1}, {"sequence": 1.5}, {"sequence": True},
+        {"sequence": 10**18}, {"confirmed": 1}, {"generation": 2},
+        {"current": {**CURRENT, "sha256": "../x"}}, {"current": {**CURRENT, "size": 2**40}},
+        {"current": {**CURRENT, "more": 1}}, {"current": [1]}, {"current": None}, {"more": 1},
         {"sha256": "0"},
     ],
-)
+)  # fmt: skip
 def test_a_record_that_makes_no_sense_is_damaged(changes):
     with pytest.raises(DamagedRecordError):
         decode_record(resealed(**changes))

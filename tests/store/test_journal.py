@@ -19,11 +19,11 @@ def entry(name, size=3):
     return Entry("learn", name, np.arange(size, dtype=np.float32), mark=name)
 
 
-def journal_of(names, sha256=SHA256):
+def journal_of(names):
     """The bytes of a journal, and where its entries begin and end."""
-    data, ends = header(sha256), [HEADER]
+    data, ends = header(SHA256), [HEADER]
     for name in names:
-        data += framed(entry(name), sha256, len(data))
+        data += framed(entry(name), SHA256, len(data))
         ends.append(len(data))
     return data, ends
 

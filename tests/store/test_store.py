@@ -4,15 +4,13 @@ import os
 import random
 
 import pytest
+from toyfiles import two_deltas
 
 from tinytrain.base.errors import InputError, StorageError
 from tinytrain.firmware_sim.flash.file_systems import LAYOUTS
 from tinytrain.firmware_sim.flash.flash import Flash
 from tinytrain.network.file import encode_network
-from tinytrain.pipeline.adapt import adapt
-from tinytrain.pipeline.toy import toy_episode, toy_network
-from tinytrain.plan.budget import Budget
-from tinytrain.policies.registry import find_policy
+from tinytrain.pipeline.toy import toy_network
 from tinytrain.store import Store
 from tinytrain.store.folder import Folder
 from tinytrain.store.slots import Slots
@@ -25,10 +23,7 @@ def network():
 
 @pytest.fixture(scope="module")
 def deltas(network):
-    return [
-        adapt(network, toy_episode(seed=seed), Budget(2**22), find_policy("last_layer"), seed).delta
-        for seed in (1, 2)
-    ]
+    return two_deltas(network)
 
 
 @pytest.fixture

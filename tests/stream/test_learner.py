@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases import each
-from toystreams import SIZE, delta_of, entry_bytes, images
+from toystreams import SIZE, delta_of, entry_bytes, images, opened
 
 from tinytrain import kernels
 from tinytrain.base.errors import InputError, StorageError
@@ -27,15 +27,6 @@ from tinytrain.stream.learner import Learner
 @pytest.fixture
 def store(tmp_path):
     return Store(tmp_path / "store", "numpy")
-
-
-def opened(store, delta=None, **options):
-    """A learner on `store`, which begins with `delta`."""
-    if delta is not None:
-        store.commit(delta)
-        store.confirm()
-    start = store.start()
-    return Learner(start.delta, store, start, backend="numpy", **options)
 
 
 def bits(delta):
@@ -316,7 +307,7 @@ def test_flash_takes_the_bytes_that_are_stated(store, tmp_path):
         learner.learn(images(0, 1, number)[0], "class0", f"{number:012d}:12345678")
         sizes.append(journal.stat().st_size)
     per_correction = set(np.diff(sizes).tolist())
-    assert per_correction == {entry_bytes("class0", 21)}
+    assert per_correction == {entry_bytes(21)}
     assert max(per_correction) < SIZE * 4 + 120
     learner.fold()
     files = {name: (tmp_path / "store" / name).stat().st_size for name in os.listdir(tmp_path / "store")}

@@ -74,8 +74,8 @@ def loudness(item):
     return np.array([float(item[:, 8:].max()) - 200, 0.0])
 
 
-def ear_of(hop=0.24):
-    return Ear(spec_of(HTK_LOG), loudness, lambda logits: float(logits[0] - logits[1]), hop)
+def ear_of():
+    return Ear(spec_of(HTK_LOG), loudness, lambda logits: float(logits[0] - logits[1]), 0.24)
 
 
 def test_a_word_is_given_once_and_at_most_half_a_second_after_its_end():

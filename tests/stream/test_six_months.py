@@ -169,7 +169,7 @@ def test_half_a_year_of_drifts_new_classes_and_cuts_loses_nothing_and_does_not_g
     ends = [slice(int(f * IMAGES) - IMAGES // 20, int(f * IMAGES)) for f in (*DRIFTS[1:], 1.0)]
     accuracy = {who: [float(np.mean(some[end])) for end in ends] for who, some in right.items()}
     assert min(accuracy["learning"]) > 0.9 and accuracy["still"][-1] < accuracy["learning"][-1] - 0.1
-    entry = entry_bytes("class0", MARK)
+    entry = entry_bytes(MARK)
     bound = 3 * len(bits(board.learner)) + FOLD * entry + 4000
     assert board.files < bound
     assert sizes[1] - sizes[0] < 2000, f"{sizes} bytes of memory"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 from cases import each
-from toystreams import SIZE, delta_of, images
+from toystreams import SIZE, delta_of, images, opened
 
 from tinytrain import kernels
 from tinytrain.delta.classes import forget as delta_forget
@@ -107,14 +107,6 @@ def test_a_label_of_the_only_class_is_taken_back():
     assert values(learner) != before
     do(learner, ("undo",))
     assert values(learner) == before
-
-
-def opened(store, delta=None):
-    if delta is not None:
-        store.commit(delta)
-        store.confirm()
-    start = store.start()
-    return Learner(start.delta, store, start, backend="numpy")
 
 
 def test_a_restart_knows_bit_for_bit_what_was_taken_back_and_can_take_back_more(tmp_path):

@@ -119,7 +119,7 @@ def add_examples(folder: Path, device) -> np.ndarray:
     return images
 
 
-def in_python(network, plan, support, query, seed: int = 0) -> dict:
+def in_python(network, plan, support, query, seed: int) -> dict:
     """What Python computes."""
     with pytest.MonkeyPatch.context() as patch:
         return adapted(network, plan, support, query, seed, patch)

@@ -8,13 +8,21 @@ from tinytrain import kernels
 from tinytrain.heads.head import Support
 
 
+def unit(x):
+    """`x` scaled to length 1 along its last axis."""
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def unit32(x):
+    return unit(x).astype(np.float32)
+
+
 def embeddings(n, size=40, seed=0, way=3):
     """Unit embeddings (n, size) in float64 that share a direction, as those of networks do; their labels."""
     centres = np.random.default_rng(99).standard_normal((way, size))
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(n, dtype=np.int32) % way)
-    x = 3 + 2 * centres[labels] + 1.5 * rng.standard_normal((n, size))
-    return x / np.linalg.norm(x, axis=1, keepdims=True), labels
+    return unit(3 + 2 * centres[labels] + 1.5 * rng.standard_normal((n, size))), labels
 
 
 def fitted(method, x, labels, dtype="f4", backend="auto", views=1):

@@ -50,6 +50,12 @@ def options(matrix, log, **changes) -> SimpleNamespace:
     return SimpleNamespace(**(given | changes))
 
 
+def written(path, *records, torn=""):
+    """`path`, to which a log of these records is written, and behind them what a kill may leave."""
+    path.write_text("".join(json.dumps(record) + "\n" for record in records) + torn)
+    return path
+
+
 def lines(log) -> list[str]:
     """The records of a log without the seconds, sorted: what must not depend on how they were made."""
     records = [json.loads(line) for line in log.read_text().splitlines()]

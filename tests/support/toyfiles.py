@@ -9,7 +9,9 @@ from PIL import Image
 
 from tinytrain.delta.file import encode_delta
 from tinytrain.network.file import save_network
-from tinytrain.pipeline.toy import SIZE, toy_images, toy_network
+from tinytrain.pipeline.adapt import adapt
+from tinytrain.pipeline.toy import SIZE, toy_episode, toy_images, toy_network
+from tinytrain.plan.budget import Budget
 
 
 def write_network(folder: Path, seed: int = 0, name: str = "toy") -> Path:
@@ -47,3 +49,9 @@ def write_wheel(monkeypatch, folder: Path, package: str, files: dict[str, bytes]
         file.writestr(f"{meta}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         file.writestr(f"{meta}/RECORD", "")
     return path
+
+
+def two_deltas(network):
+    """Deltas of a network that was adapted to two toy episodes."""
+    runs = [adapt(network, toy_episode(seed=seed), Budget(2**22), "last_layer", seed) for seed in (1, 2)]
+    return [run.delta for run in runs]

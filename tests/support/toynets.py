@@ -218,10 +218,10 @@ def watched(watch, backend="auto", only=kernels.NAMES):
     return made
 
 
-def calls_of(backend="auto"):
+def calls_of():
     """(kernels, list of the (name, args) that they were called with)."""
     calls = []
-    return watched(lambda name, args: calls.append((name, args)), backend), calls
+    return watched(lambda name, args: calls.append((name, args))), calls
 
 
 def trainer(network, recipe, images, labels, sets=0, micro=1, workers=1, table=None, **more):

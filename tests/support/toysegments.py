@@ -66,20 +66,20 @@ def backward_segment(network, updates, first=0, n=1, row_tile=None, backend=FLOA
     return segment.finish(), source, g, gradients
 
 
-def backward_case(network, updates, first=0, n=1, row_tile=None):
+def backward_case(network, updates, n=1, row_tile=None):
     """(segment, arrays of its external buffers) with random input."""
-    segment, source, g, gradients = backward_segment(network, updates, first, n, row_tile)
+    segment, source, g, gradients = backward_segment(network, updates, 0, n, row_tile)
     arrays = {
-        source: features_of(network, first, n),
+        source: features_of(network, 0, n),
         g: np.random.default_rng(1).standard_normal(g.shape).astype("f"),
         gradients: np.zeros(gradients.shape, "f"),
     }
     return segment, arrays
 
 
-def assert_gradients_equal_oracle(network, updates, n, row_tile=None, most=1e-5):
+def assert_gradients_equal_oracle(network, updates, n, most=1e-5):
     """Of one pass over n images, for random gradients of their embeddings; returns the segment."""
-    segment, arrays = backward_case(network, updates, n=n, row_tile=row_tile)
+    segment, arrays = backward_case(network, updates, n)
     ran(segment, network, arrays, updates)
     source, g, found = arrays.values()
     oracle = Oracle(network)

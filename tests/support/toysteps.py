@@ -26,12 +26,12 @@ def augmented(view):
     return out
 
 
-def step_gradients(network, plan, view=1, **how):
+def step_gradients(network, plan, **how):
     """(trainer, loss) after the gradients of one step on clean support and one view of it."""
     made = trainer(network, plan, IMAGES, LABELS, augmentation=augmentation, **how)
     made.run("start")
     made.run("cache")
-    loss = made.compute_gradients(items(len(LABELS)), items(len(LABELS), view))
+    loss = made.compute_gradients(items(len(LABELS)), items(len(LABELS), 1))
     made.close()
     return made, loss
 

@@ -1,7 +1,10 @@
+import functools
 import json
 
 import pytest
 from commandline import tt
+
+from tinytrain.store import files as storefiles
 
 
 @pytest.fixture
@@ -14,3 +17,11 @@ def answer(capsys):
         return json.loads(capsys.readouterr().out)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def records_read_once():
+    """For tests of power cuts, which read the same few records a hundred thousand times."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(storefiles, "decode_record", functools.lru_cache(storefiles.decode_record))
+        yield

@@ -29,12 +29,9 @@ QUIET = (
 )  # fmt: skip
 PHONE, DESK = 390, 1280
 HOSTILE = (
-    "<script>alert(1)</script>",
-    "\x1b[31m\n\u202eright to left",
-    "عربي עברית",
-    "x" * 200,
+    "<script>alert(1)</script>", "\x1b[31m\n\u202eright to left", "عربي עברית", "x" * 200,
     "\U0001f9a9 " * 40,
-)
+)  # fmt: skip
 
 # Runs in the page: how wide it is, what leaves it outside of boxes that scroll, and where drawn texts lie.
 MEASURE = """<script>
@@ -65,12 +62,9 @@ def measured(page: str, width: int, folder, *flags: str) -> dict:
     (folder / "page.html").write_text(page.replace("</body>", f"{MEASURE}</body>"))
     (folder / "outer.html").write_text(OUTER.format(width=width))
     command = [
-        CHROMIUM,
-        *QUIET,
-        *flags,
-        f"--user-data-dir={folder / 'profile'}",
+        CHROMIUM, *QUIET, *flags, f"--user-data-dir={folder / 'profile'}",
         (folder / "outer.html").as_uri(),
-    ]
+    ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     found = re.search(r'<pre id="measured">(.+?)</pre>', done.stdout, re.DOTALL)
     assert found, done.stderr[-2000:]

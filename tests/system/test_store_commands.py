@@ -6,14 +6,11 @@ import os
 
 import pytest
 from cases import each
-from toyfiles import write_images, write_network
+from toyfiles import two_deltas, write_images, write_network
 
 from tinytrain.cli.main import main
 from tinytrain.delta.file import encode_delta, save_delta
-from tinytrain.pipeline.adapt import adapt
-from tinytrain.pipeline.toy import toy_episode, toy_network
-from tinytrain.plan.budget import Budget
-from tinytrain.policies.registry import find_policy
+from tinytrain.pipeline.toy import toy_network
 from tinytrain.store import Store
 from tinytrain.store.folder import LOCK, Folder
 
@@ -25,10 +22,7 @@ def network():
 
 @pytest.fixture(scope="module")
 def deltas(network):
-    return [
-        adapt(network, toy_episode(seed=seed), Budget(2**22), find_policy("last_layer"), seed).delta
-        for seed in (1, 2)
-    ]
+    return two_deltas(network)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The store on a file system that fails: exit code 6, the old delta in use, nothing left behind."""
 
 import errno
-import functools
 import itertools
 
 import pytest
@@ -13,7 +12,6 @@ from tinytrain.base.errors import StorageError
 from tinytrain.base.files import REMEDIES
 from tinytrain.firmware_sim.flash.file_systems import LAYOUTS
 from tinytrain.firmware_sim.flash.flash import Flash
-from tinytrain.store import files as storefiles
 from tinytrain.store.record import RECORDS
 from tinytrain.store.slots import Slots
 
@@ -21,13 +19,7 @@ ERRNOS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES, errno.EDQUOT, errn
 CHANGES = ("create", "write", "sync", "rename", "remove")
 EXPLICIT = [name for name in SCENARIOS if "start" not in name]
 STARTS = [name for name in SCENARIOS if "start" in name]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def records_read_once():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(storefiles, "decode_record", functools.lru_cache(storefiles.decode_record))
-        yield
+pytestmark = pytest.mark.usefixtures("records_read_once")
 
 
 def failures(layout, files, change, *, for_good):

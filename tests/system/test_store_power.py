@@ -1,6 +1,5 @@
 """The store without power: whenever it goes, a start finds the old delta or the new one, whole."""
 
-import functools
 import os
 import random
 from collections import Counter
@@ -10,21 +9,13 @@ from powercuts import SCENARIOS, cut_everywhere, different, prepared, run, steps
 
 from tinytrain.firmware_sim.flash.file_systems import LAYOUTS
 from tinytrain.firmware_sim.flash.flash import Flash
-from tinytrain.store import files as storefiles
 from tinytrain.store.slots import Slots
 
 CUT_RUNS = int(os.environ.get("TINYTRAIN_CUT_RUNS", "50"))
 START = steps("start")
 everywhere = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
 every_change = pytest.mark.parametrize("name", SCENARIOS)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def records_read_once():
-    """The same few records are read a hundred thousand times."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(storefiles, "decode_record", functools.lru_cache(storefiles.decode_record))
-        yield
+pytestmark = pytest.mark.usefixtures("records_read_once")
 
 
 @pytest.fixture(scope="module")

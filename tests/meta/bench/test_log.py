@@ -8,17 +8,12 @@ from contextlib import contextmanager
 
 import pytest
 from cases import each
-from toybench import record
+from toybench import record, written
 
 from tinytrain.base.errors import InputError, StorageError
 from tinytrain.meta import run_log
 from tinytrain.meta.bench.record import KEY, checked, key_of, keys_of
 from tinytrain.meta.run_log import MAX_BYTES, Log, opened, read_log
-
-
-def written(path, *records, torn=""):
-    path.write_text("".join(json.dumps(r) + "\n" for r in records) + torn)
-    return path
 
 
 def test_a_torn_last_line_is_dropped_and_overwritten(tmp_path):

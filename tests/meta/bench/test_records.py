@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 from cases import each
-from toybench import record
+from toybench import record, written
 
 from tinytrain.base.errors import InputError
 from tinytrain.meta.bench.document import html, markdown
@@ -95,10 +95,8 @@ def shown(cell: str) -> str:
 
 @each("place, name", product(["backbone", "pack", "sampler", "label", "code"], MARKUP))
 def test_names_of_a_record_are_shown_in_markdown_as_they_are(tmp_path, place, name):
-    (tmp_path / "log").write_text(
-        "".join(json.dumps(record(episode=k, **{place: name})) + "\n" for k in (0, 1))
-    )
-    write_report([tmp_path / "log"], tmp_path)
+    log = written(tmp_path / "log", *(record(episode=k, **{place: name}) for k in (0, 1)))
+    write_report([log], tmp_path)
     text = (tmp_path / "report.md").read_text()
     without_links_of_ours = re.sub(r"\]\([a-z0-9-]+\.svg\)", "]", text)
     assert name in shown(without_links_of_ours)

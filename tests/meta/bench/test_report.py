@@ -1,16 +1,15 @@
 """Tables and pages of a report, from records whose figures are known."""
 
 import itertools
-import json
 import re
-from html.parser import HTMLParser
 
 import pytest
 import toybench
 import toynets
 from cases import each
 from published import published_network
-from toybench import record
+from readpage import Page
+from toybench import record, written
 from toygraphs import GRAPHS
 
 from tinytrain.base.errors import InputError
@@ -221,28 +220,16 @@ def rich_log(path):
                 )
                 row["memory"] = row["memory"] | {"arena": 900_000 + 1000 * k}
                 row["sampler"] = f"5-way {shots}-shot, 10 queries"
-                rows.append(json.dumps(row))
-    path.write_text("\n".join(rows) + "\n")
-    return path
-
-
-class Links(HTMLParser):
-    """Everything that a page would load."""
-
-    def __init__(self):
-        super().__init__()
-        self.found = []
-
-    def handle_starttag(self, tag, attributes):
-        self.found += [v for k, v in attributes if k in ("src", "href", "srcset")] + [tag] * (tag == "script")
+                rows.append(row)
+    return written(path, *rows)
 
 
 def test_the_report_is_one_page_that_loads_nothing_and_one_with_its_plots_beside_it(tmp_path):
     result = write_report([rich_log(tmp_path / "log")], tmp_path / "out")
     page = (tmp_path / "out" / "report.html").read_text()
-    links = Links()
-    links.feed(page)
-    assert not links.found and page.count("<svg") == 2 * (3 * 3 + 1)
+    for tag, attributes in Page(page).found:
+        assert tag != "script" and not {"src", "href", "srcset"} & attributes.keys()
+    assert page.count("<svg") == 2 * (3 * 3 + 1)
     text = (tmp_path / "out" / "report.md").read_text()
     images = re.findall(r"\]\((\S+\.svg)\)", text)
     assert len(set(images)) == page.count("<svg")
@@ -254,8 +241,7 @@ def test_the_report_is_one_page_that_loads_nothing_and_one_with_its_plots_beside
 
 def lines_of(tmp_path, records):
     """Lines of the Markdown page about `records`."""
-    (tmp_path / "log").write_text("".join(json.dumps(row) + "\n" for row in records))
-    write_report([tmp_path / "log"], tmp_path / "out")
+    write_report([written(tmp_path / "log", *records)], tmp_path / "out")
     return (tmp_path / "out" / "report.md").read_text().splitlines()
 
 
@@ -339,14 +325,11 @@ def test_what_a_matrix_plans_and_the_logs_lack_is_in_the_report(tmp_path):
     cell = {"backbones": ["toy"], "packs": ["signs"], "policies": ["none", "full"], "episodes": 2}
     matrix = toybench.write(tmp_path, cells=[cell])
     made = [record("none", "signs", k, backbone="toy") for k in range(2)]
-    log = tmp_path / "log"
-    log.write_text("".join(json.dumps(r) + "\n" for r in made))
+    log = written(tmp_path / "log", *made)
     found = write_report([log], tmp_path / "out", matrix=matrix)["missing"]
     assert [(r["label"], r["missing"], r["planned"]) for r in found] == [("full", 2, 2)]
     assert "| full | toy | 5-way 5-shot, 10 queries | 2 | 2 |" in (tmp_path / "out/report.md").read_text()
-    log.write_text(
-        "".join(json.dumps(r | {"label": label}) + "\n" for r in made for label in ("none", "full"))
-    )
+    written(log, *(r | {"label": label} for r in made for label in ("none", "full")))
     assert write_report([log], tmp_path / "out", matrix=matrix)["missing"] == []
     assert "Missing of the matrix toy\n\nNothing." in (tmp_path / "out/report.md").read_text()
 
@@ -356,8 +339,7 @@ def test_a_report_compares_backbones_as_its_matrix_says(tmp_path):
     cell = {"backbones": names, "packs": ["signs"], "policies": ["none"], "episodes": 1}
     trained = {"toy": {"file": "toy.safetensors", "trained_from": "start"}}
     matrix = toybench.write(tmp_path, cells=[cell], backbones=trained)
-    log = tmp_path / "log"
-    log.write_text("".join(json.dumps(record("none", "signs", backbone=name)) + "\n" for name in names))
+    log = written(tmp_path / "log", *(record("none", "signs", backbone=name) for name in names))
     for given, reference in ((matrix, "start"), (None, "first")):
         between = write_report([log], tmp_path / "out", matrix=given)["between"]
         assert {row["backbone"]: row["reference"] for row in between} == {"start": "first", "toy": reference}
@@ -366,10 +348,9 @@ def test_a_report_compares_backbones_as_its_matrix_says(tmp_path):
 def test_a_report_of_some_packs_and_of_the_first_episodes(tmp_path):
     cell = {"backbones": ["toy"], "packs": ["signs", "leaves"], "policies": ["none"], "episodes": 3}
     matrix = toybench.write(tmp_path, cells=[cell])
-    log = tmp_path / "log"
     packs = (("signs", 1.0), ("leaves", 0.0))
     made = [record("none", pack, k, after=a, backbone="toy") for pack, a in packs for k in range(2)]
-    log.write_text("".join(json.dumps(row) + "\n" for row in made))
+    log = written(tmp_path / "log", *made)
 
     def found(**part):
         facts = write_report([log], tmp_path / "out", matrix=matrix, **part)
@@ -380,5 +361,5 @@ def test_a_report_of_some_packs_and_of_the_first_episodes(tmp_path):
     assert found(packs=["leaves"], episodes=1) == (1, 0, [])
     with pytest.raises(InputError, match="none of pack 'sings'; there are leaves, signs"):
         write_report([log], tmp_path / "out", packs=["signs", "sings"])
-    log.write_text("".join(json.dumps(row) + "\n" for row in made if row["pack"] == "signs"))
+    written(log, *(row for row in made if row["pack"] == "signs"))
     assert found(packs=["signs", "leaves"])[2], "what the log lacks of the matrix is said"

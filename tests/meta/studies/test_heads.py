@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases import each
+from headdata import unit32
 
 from tinytrain import kernels as kernel_table
 from tinytrain.datasets import open_dataset, sample_episode
@@ -62,7 +63,7 @@ def task(rng, way=3, images=6):
     centres = np.eye(way, 8)
     labels = np.repeat(np.arange(way), images).astype(np.int32)
     near = [centres[labels] + 0.1 * rng.standard_normal((len(labels), 8)) for _ in range(2)]
-    support, queries = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in np.float32(near))
+    support, queries = map(unit32, near)
     return study.Task(support, labels, queries, labels), np.repeat(
         -centres.sum(0)[None] / way**0.5, 5, axis=0
     )

@@ -1,17 +1,14 @@
 """Normal images alone: a small run of the study, its areas, and the figures of known rows."""
 
 import numpy as np
+from headdata import unit32
 
 from tinytrain.meta.studies import heads
 from tinytrain.meta.studies import normal as study
 
 
-def unit(x):
-    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype("f")
-
-
 def around(centre, n, seed):
-    return unit(centre + 0.3 * np.random.default_rng(seed).standard_normal((n, len(centre))))
+    return unit32(centre + 0.3 * np.random.default_rng(seed).standard_normal((n, len(centre))))
 
 
 def test_a_job_is_a_line_with_every_episode(logged, rows, capsys):

@@ -1,9 +1,8 @@
 """The study of what steps leave out: forms by name, and those of another version beside those of this one."""
 
-import json
-
 import pytest
 from cases import each
+from toybench import written
 
 from tinytrain.base.errors import UsageError
 from tinytrain.meta.studies import operations as study
@@ -30,7 +29,7 @@ def test_forms_of_another_version_come_first_and_only_the_same_episodes_are_comp
     old = [row(k, 0.5, "old") for k in range(3)] + [row(3, 0.9, "old", seed=8)]
     new = [row(k, 0.6 + k / 100) for k in range(1, 5)]
     for name, rows in (("old", old), ("new", new)):
-        (tmp_path / name).write_text("".join(json.dumps(r) + "\n" for r in rows))
+        written(tmp_path / name, *rows)
     given = ["--summary", "--out", str(tmp_path / "new"), "--before", str(tmp_path / "old")]
     assert study.main(given) == 0
     *_, before, now, _ = capsys.readouterr().out.splitlines()
@@ -40,8 +39,7 @@ def test_forms_of_another_version_come_first_and_only_the_same_episodes_are_comp
 
 
 def test_a_run_that_lacks_the_form_to_compare_with_takes_its_first_one(tmp_path, capsys):
-    rows = [row(0, 0.5), row(0, 0.6, form="single40@15%")]
-    (tmp_path / "log").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    written(tmp_path / "log", row(0, 0.5), row(0, 0.6, form="single40@15%"))
     assert study.main(["--summary", "--above", "policy@15%", "--out", str(tmp_path / "log")]) == 0
     shown = capsys.readouterr().out
     assert "| above policy@15% |" in shown and "| above single40@15% |" in shown
@@ -49,7 +47,7 @@ def test_a_run_that_lacks_the_form_to_compare_with_takes_its_first_one(tmp_path,
 
 @each("line", ["{", "[]", '{"pack": "signs"}', '{"settings": {}}'])
 def test_a_line_that_no_study_wrote_is_named(tmp_path, capsys, line):
-    (tmp_path / "log").write_text(json.dumps(row(0, 0.5)) + "\n" + line + "\n")
+    written(tmp_path / "log", row(0, 0.5), torn=f"{line}\n")
     assert study.main(["--summary", "--out", str(tmp_path / "log")]) == 3
     assert "line 2 is no record of ours" in capsys.readouterr().err
 
@@ -61,6 +59,6 @@ def test_a_log_to_compare_with_has_to_be_there(tmp_path, capsys):
 
 def test_logs_without_a_common_episode_say_so(tmp_path, capsys):
     for name, seed in (("old", 1), ("new", 2)):
-        (tmp_path / name).write_text(json.dumps(row(0, 0.5, seed=seed)) + "\n")
+        written(tmp_path / name, row(0, 0.5, seed=seed))
     assert study.main(["--summary", "--out", str(tmp_path / "new"), "--before", str(tmp_path / "old")]) == 0
     assert "no episode is in both logs" in capsys.readouterr().out

@@ -100,10 +100,7 @@ def loss_section(facts: dict) -> str:
             tag("p", f"Training broke off: the loss of step {len(losses)} is no number.", class_="bad")
         )
     if len(finite) > 1:
-        parts += [
-            tag("p", safe(words), class_="dim"),
-            _curve(finite),
-        ]
+        parts += [tag("p", safe(words), class_="dim"), _curve(finite)]
     elif not parts:
         return ""
     return section("Loss", *parts)
