@@ -222,6 +222,21 @@ DAMAGES = {
         damage_json("report", forgotten={"classes": "x"}),
         "report: forgotten.traces is",
     ),
+    **{
+        f"{key} {value} in the report": (damage_json("report", **{key: value}), f"report: {place} is")
+        for key, value, place in (
+            ("episode", {"classes": 1}, "episode.classes"),
+            ("episode", {"classes": [[]], "shots": [1]}, r"episode.classes\[0\]"),
+            ("episode", {"classes": ["a"], "shots": []}, "episode.classes"),
+            ("guard", {"suspects": []}, "guard.reasons"),
+            ("guard", {"suspects": [5], "reasons": []}, r"guard.suspects\[0\]"),
+            ("extended", [{"a": "b"}], r"extended\[0\].a"),
+            ("watched", 5, "watched"),
+            ("watched", {"labels": {"a": 5}}, "watched.labels.a"),
+            ("watched", {"right": [1]}, r"watched.right\[0\]"),
+            ("warnings", "x", "warnings"),
+        )
+    },
     "text that is no JSON": (lambda t, m: m.update(head="{"), "head: not JSON"),
     "one class": (lambda t, m: m.update(classes='["a"]'), "classes must be a list of"),
     "a class twice": (lambda t, m: m.update(classes='["a","b","a"]'), "2 classes are called 'a'"),

@@ -56,6 +56,12 @@ def text(value, where):
     return value
 
 
+def any_text(value, where):
+    if not isinstance(value, str):
+        raise WrongError(where, value, "a text")
+    return value
+
+
 def choice(*known: str):
     def check(value, where):
         if value not in known:
@@ -94,13 +100,13 @@ def pair(check):
     return checked
 
 
-def named(check):
-    """A check of a mapping of names to values."""
+def named(check, name=text):
+    """A check of a mapping of names, each of which `name` allows, to values."""
 
     def checked(value, where):
         if not isinstance(value, dict):
             raise WrongError(where, value, "a table of names")
-        return {text(name, where): check(inner, _at(where, name)) for name, inner in value.items()}
+        return {name(key, where): check(inner, _at(where, key)) for key, inner in value.items()}
 
     return checked
 
