@@ -13,14 +13,16 @@ from tinytrain.policies.common import Policy
 from tinytrain.policies.registry import POLICIES
 
 
-def for_ram(board: Board, network: Network, policy: Policy, task: TaskShape, needs: int) -> Iterator[str]:
+def for_ram(
+    board: Board, network: Network, policy: Policy, task: TaskShape, precision: str, needs: int
+) -> Iterator[str]:
     """Sentences for an arena of `needs` bytes that the board has no room for."""
     for other in POLICIES.values():
-        least = least_arena(network, other, task)
+        least = least_arena(network, other, task, precision)
         if other.name != policy.name and least is not None and least <= board.memory.arena_bytes:
             yield f"--policy {other.name} needs {least} bytes"
     for other in _backbones_here(network):
-        least = least_arena(other, policy, task)
+        least = least_arena(other, policy, task, precision)
         if least is not None and least <= board.memory.arena_bytes:
             yield f"--backbone {tier_of(other.name)} needs {least} bytes"
     fitting = [n for n, b in load_boards().items() if b.memory.arena_bytes >= needs]

@@ -67,7 +67,8 @@ def simulate(
         if error.smallest is None or error.smallest <= board.memory.arena_bytes:
             raise
         ram = room(board.memory.arena_bytes, error.smallest)
-        remedies = list(for_ram(board, network, policy, TaskShape.of(episode), error.smallest))
+        task = TaskShape.of(episode)
+        remedies = list(for_ram(board, network, policy, task, budget.precision, error.smallest))
         return Simulation({**facts, "fits": False, "remedies": remedies, "ram": ram, "flash": None})
     delta = encode_delta(report.delta)
     worn = wear(board, delta)

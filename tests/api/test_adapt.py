@@ -138,8 +138,9 @@ def test_a_folder_is_read_without_its_damaged_images_and_says_which(tmp_path):
 def test_a_value_of_a_wrong_type_is_refused_by_its_name(arguments, words):
     with pytest.raises(InputError, match=words):
         tinytrain.adapt(*arguments)
-    with pytest.raises(UsageError, match="'1 bag' is not a size"):
-        tinytrain.adapt(None, toy_episode(), "1 bag")
+    for budget, wrong in (("1 bag", "'1 bag' is not a size"), (10**400, "more than any memory has")):
+        with pytest.raises(UsageError, match=wrong):
+            tinytrain.adapt(None, toy_episode(), budget)
 
 
 def test_a_hopeless_budget_is_refused_before_any_image_is_decoded(place, monkeypatch):

@@ -80,6 +80,13 @@ def test_series_that_are_short_or_stand_still_are_refused():
         forecast(np.column_stack([np.full(500, 7.0), SERIES[:500]]), 0)
 
 
+def test_a_column_that_stood_still_may_change_where_it_is_judged():
+    still = np.full(800, 12.6)  # whose deviation is rounding, not 0
+    still[700:] = 12.7
+    found = forecast(np.column_stack([SERIES[:800], still]), 0)
+    assert still[:600].std() > 0 and found.error < found.deviation
+
+
 def test_a_column_of_a_file_is_foretold(tmp_path, capsys):
     path, out = tmp_path / "pump.csv", tmp_path / "next.csv"
     rows = "".join(f"{k / 10:.1f},{np.sin(k / 9):.5f},{x:.6f}\n" for k, x in enumerate(SERIES[:1000, 0]))

@@ -83,7 +83,8 @@ def forecast(values: np.ndarray, target: int, ahead: int = 1) -> Forecast:
     mean, deviation = values[:fitted].mean(axis=0), values[:fitted].std(axis=0)
     if not deviation[target] > 1e-12 * (1 + abs(mean[target])):
         raise InputError("image-unreadable", "stands still: its target never changes")
-    scaled = (values - mean) / np.where(deviation > 0, deviation, 1)
+    moves = np.ptp(values[:fitted], axis=0) > 0  # the deviation of a column that stands still may be rounding
+    scaled = (values - mean) / np.where(moves, deviation, 1)
     x = np.concatenate([states(scaled, RESERVOIR), scaled], axis=1)
     x, now, later = x[washout:], scaled[washout:, target], scaled[washout + ahead :, target]
     end = len(later) - judged  # rows from here on are those that the error is measured on

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 
 from tinytrain.base.errors import UsageError
+from tinytrain.base.units import LARGEST
 from tinytrain.episode.episode import Episode
 
 MACS_MODES = ("mean", "sample")
@@ -37,6 +38,8 @@ class Budget:
             object.__setattr__(self, "macs", MACS if self.seconds is None else MACS_IN_TIME)
         if not isinstance(self.memory, Integral) or self.memory < 0:
             raise UsageError("usage", f"{self.memory!r} is no number of bytes; give a whole number from 0 on")
+        if self.memory > LARGEST:
+            raise UsageError("usage", "the bytes are more than any memory has; give for example 1000000")
         if not isinstance(self.macs, Real) or not 0 <= self.macs < math.inf:
             raise UsageError("usage", f"{self.macs!r} is no share of the MACs; give a number from 0 on")
         if self.macs_mode not in MACS_MODES:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import int8nets
 import pytest
-from cases import quick
+from cases import each, quick
 
 from tinytrain.backbones.catalogue import SHIPPED
 from tinytrain.backbones.load import load_backbone
@@ -260,12 +260,14 @@ def test_times_have_three_digits_and_no_exponent():
     assert shown == ["0.0833", "131", "1,500", "123,000"]
 
 
-def test_the_bytes_that_a_remedy_names_are_those_that_the_task_needs_with_its_queries():
-    network, episode = toy_network(), toy_episode(way=60, queries=1)
-    row = board(ram_bytes=125_000)
-    texts = simulate(row, network, episode, ROOMY, find_policy("full")).facts["remedies"]
+@each("precision", ["float32", "int8"])
+def test_the_bytes_that_a_remedy_names_are_those_that_the_task_needs_with_its_queries(precision):
+    network, episode = int8nets.toy8("headed"), toy_episode(way=60, queries=1)
+    budget, full = replace(ROOMY, precision=precision), find_policy("full")
+    needs = simulate(board(ram_bytes=1000), network, episode, budget, full).facts["ram"]["needs"]
+    texts = simulate(board(ram_bytes=needs - 1), network, episode, budget, full).facts["remedies"]
     (named,) = [text for text in texts if text.startswith("--policy tinytrain needs ")]
     least = int(named.split()[-2])
-    adapt(network, episode, Budget(memory=least), "tinytrain")
+    adapt(network, episode, replace(budget, memory=least), "tinytrain")
     with pytest.raises(BudgetError):
-        adapt(network, episode, Budget(memory=least - 1), "tinytrain")
+        adapt(network, episode, replace(budget, memory=least - 1), "tinytrain")

@@ -169,8 +169,8 @@ def naming_tiers(arguments) -> Iterator[None]:
 
         if error.task is None or getattr(arguments, "plan", None):
             raise
-        policy, memory = policy_of(arguments), budget_of(arguments).memory
-        found = fitting_tiers(open_backbone(arguments.backbone), policy, error.task, memory)
+        policy, budget = policy_of(arguments), budget_of(arguments)
+        found = fitting_tiers(open_backbone(arguments.backbone), policy, error.task, budget)
         if not (names := [f"--backbone {tier} needs {least}" for tier, least in found]):
             raise
         message = f"{error.message}; {', '.join(names)}"
