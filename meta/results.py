@@ -3,9 +3,11 @@
 The prose is ``results/template.md``. A line ``@NAME`` in it becomes the table NAME of `result_tables`. A line
 ``@copy PAGE: COLUMNS`` becomes the first table of ``results/PAGE/README.md`` with these columns, where no log
 is kept. ``@logs PAGE`` becomes two cells. Under a table stands when its log was made, and whether it is
-stale: made by other code than today's.
+stale: made by other code than today's, and nobody has shown that today's gives the same. What shows it are
+rows in a log of the same name in ``results/again/``: some of each run, made by today's code.
 """
 
+import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -91,8 +93,35 @@ def state(folder: Path, page: str) -> str:
 
 
 def is_stale(log: Path) -> bool:
-    """Whether other code than today's made any row of a log."""
-    return {row.get("code") or row["settings"]["code"] for row in rows_of(log)} != {code_hash()}
+    """Whether other code than today's made any row of a log, and no rows made again show the same."""
+    again = log.parent / "again" / log.name
+    return not _is_of_today(log) and not (again.exists() and _is_of_today(again) and _is_same(log, again))
+
+
+def _is_of_today(log: Path) -> bool:
+    return {row.get("code") or row["settings"]["code"] for row in rows_of(log)} == {code_hash()}
+
+
+def _is_same(log: Path, again: Path) -> bool:
+    """Whether `again` has rows of every run of the log of a study, with the same findings but for seconds."""
+    old, new = (dict(map(_finding, rows_of(path))) for path in (log, again))
+    runs = ({run for run, _ in found} for found in (old, new))
+    return next(runs) == next(runs) and new.items() <= old.items()
+
+
+def _finding(row: dict) -> tuple[tuple[str, str], str]:
+    """Settings and job of a row of a study, and what it found."""
+    names = list(row)
+    first = names.index("settings")
+    settings = {name: value for name, value in row["settings"].items() if name != "code"}
+    job, found = ({name: row[name] for name in part} for part in (names[:first], names[first + 1 :]))
+    return (json.dumps(settings), json.dumps(job)), json.dumps(_without_seconds(found))
+
+
+def _without_seconds(value):
+    if isinstance(value, dict):
+        return {name: _without_seconds(inner) for name, inner in value.items() if name != "seconds"}
+    return value
 
 
 def source(folder: Path, logs: Iterable[str]) -> str:

@@ -72,6 +72,26 @@ def test_a_log_is_stale_as_soon_as_other_code_made_one_of_its_rows(tmp_path, cod
     assert text.endswith(f"\n\nFrom [`results/strangers.jsonl`](results/tiny/README.md), 1 May 2026{mark}.\n")
 
 
+@each(
+    ("changed", "stale"),
+    [
+        ({}, False),
+        ({"seconds": 9, "own": ROW["own"] | {"seconds": 9}}, False),
+        ({"same": {"n": 10, "refused": 5}}, True),
+        ({"settings": {"code": code_hash(), "seed": 2}}, True),
+        ({"settings": {"code": "1" * 16}}, True),
+    ],
+)
+def test_a_log_of_other_code_is_not_stale_if_todays_gives_the_same_but_for_seconds(tmp_path, changed, stale):
+    made = folder(tmp_path / "results", "", "0" * 16)
+    row = {"pack": "gtsrb", "shots": 5, "settings": {"code": code_hash()}, **ROW}
+    first = {"pack": "gtsrb", "shots": 5, "settings": {"code": "0" * 16}, **ROW}
+    written(made / "strangers.jsonl", first, first | {"pack": "dtd10"})
+    (made / "again").mkdir()
+    written(made / "again" / "strangers.jsonl", row | changed)
+    assert state(made, "tiny") == f"1 May 2026 | 1{', 1 **stale**' if stale else ''}"
+
+
 def test_a_page_counts_its_logs_and_those_that_are_stale(tmp_path):
     made = folder(tmp_path / "results", "", "0" * 16)
     assert state(made, "tiny") == "1 May 2026 | 1, 1 **stale**"

@@ -226,8 +226,8 @@ def too_few_classes(given: int) -> InputError:
     """The error for 0 classes or one, where two are needed."""
     return InputError(
         "too-few-classes",
-        f"{given} class{'es' * (given == 0)} given; at least 2 are needed to tell apart; add another "
-        "class, such as the background, or take the head oselm-ae, which learns from one what is normal",
+        f"{given} class{'es' * (given == 0)} given; at least 2 are needed to tell apart; add another class, "
+        "such as the background, or adapt with the head oselm-ae, which learns from one what is normal",
     )
 
 
