@@ -26,9 +26,9 @@ from tinytrain.base.errors import InputError
 from tinytrain.base.file_kinds import refuse_other_kinds
 from tinytrain.base.files import write_bytes
 from tinytrain.base.safetensors import encode, parse_json, read_file
-from tinytrain.base.schema import WrongError, any_text, count, flag, holding, list_of, named, parsed, text
 from tinytrain.delta.delta import Changes, Delta, Slice, damaged
 from tinytrain.delta.kept_features import REPLAY_NAMES, read_replay, replay_tensors
+from tinytrain.delta.reported import check_report
 from tinytrain.heads.head import Head, HeadMethod
 from tinytrain.heads.out_of_distribution import Limit
 from tinytrain.heads.registry import HEADS
@@ -54,47 +54,6 @@ OPTIONAL = {"limit"}  # not in deltas from before heads had one
 SLICE_NAME = re.compile(r"(0|[1-9][0-9]{0,3})\.(?:(weight|bias)\.(channels|values)|(weight)\.(inputs))")
 MAX_NAME = 100
 MAX_VIEWS = 1000
-MANY = 10**6  # items of a list in a report, whose bytes are limited
-
-
-def _episode(value, where):
-    fields = {
-        "kind": text,
-        "shots": list_of(count(0), most=MAX_CLASSES),
-        "classes": list_of(any_text, most=MAX_CLASSES),
-    }
-    found = holding(fields, fields)(value, where)
-    if "classes" in found and len(found["classes"]) != len(found.get("shots", ())):
-        raise WrongError(f"{where}.classes", value["classes"], "as many names as there are numbers in shots")
-    return found
-
-
-def _counts(what):
-    """A check of a mapping of names of classes."""
-    return named(what, any_text)
-
-
-_TEXTS = list_of(any_text, most=MANY)
-_WATCHED = {
-    "corrections": _counts(count(0)),
-    "labels": _counts(_TEXTS),
-    "marks": _counts(any_text),
-    "right": list_of(flag, most=MANY),
-}
-# What of a report is worked with, if it is there.
-REPORTED = {
-    "episode": _episode,
-    "forgotten": holding({"classes": count(0), "traces": list_of(text)}),
-    "guard": holding(
-        {
-            "suspects": list_of(holding({"given": any_text, "looks_like": any_text}), most=MANY),
-            "reasons": list_of(holding({"code": any_text, "text": any_text}), most=MANY),
-        }
-    ),
-    "extended": list_of(_counts(count(0)), most=MANY),
-    "watched": holding(_WATCHED, _WATCHED),
-    "warnings": _TEXTS,
-}
 
 
 def save_delta(path: str | os.PathLike, delta: Delta) -> None:
@@ -200,7 +159,7 @@ def decode_delta(
     report = parse_json(metadata["report"], f"{source}: report", floats=True)
     if not isinstance(report, dict) or not _finite_json(report):
         raise damaged(f"{source}: the report must be an object of finite values")
-    parsed(holding(REPORTED, REPORTED), report, f"{source}: report", "file-damaged")
+    check_report(report, f"{source}: report")
     own = {name: a for name, a in tensors.items() if name.startswith("head.")}
     current = method.current({name.removeprefix("head."): a for name, a in own.items()})
     tensors = {name: a for name, a in tensors.items() if name not in own}
