@@ -19,6 +19,7 @@ from tinytrain.network.input_spec import InputSpec
 from tinytrain.network.quantisation import int8_obstacle
 from tinytrain.program import signatures
 from tinytrain.program.autodiff import activations
+from tinytrain.program.backends.registry import FLOAT32
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-network.md"
 TABLES = {
@@ -48,7 +49,7 @@ def added(monkeypatch):
         for key, row in eval(f"{{{code.pop(file)}}}", vars(module)).items():
             monkeypatch.setitem(getattr(module, name), key, row)
             if name == "KERNELS":
-                monkeypatch.setitem(signatures.SIGNATURES, key, row)
+                monkeypatch.setitem(FLOAT32.signatures, key, row)
     made = {"kernel": lambda function: function, "np": np, "ONE": np.float32(1)}
     exec(code.pop("tinytrain/kernels/activation.py"), made)
     assert not code
