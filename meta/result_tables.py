@@ -30,7 +30,7 @@ PAIRS = (  # a method of a network, and another that it is compared with
     ((NET, FIFTEEN), (NET, SPARSE)), ((NET, THIRTY), (NET, SPARSE)), ((NET, FIFTEEN), (NET, PUBLISHED)),
     ((SMALL, FIFTEEN), (NET, FIFTEEN)),
     ((PAIR, THIRTY), (SMALL, THIRTY)), ((PAIR, THIRTY), (NET, THIRTY)),
-    ((LARGE_PAIR, THIRTY), (LARGE, THIRTY)),
+    ((LARGE_PAIR, THIRTY), (LARGE, THIRTY)), ((LARGE_PAIR, THIRTY), (SMALL, FIFTEEN)),
     ((SMALL, THIRTY), (LARGE, FORM)), ((PAIR, THIRTY), (LARGE, FORM)), ((LARGE_PAIR, THIRTY), (LARGE, FORM)),
     ((THREE, THIRTY), (LARGE, FORM)),
 )  # fmt: skip
@@ -139,9 +139,14 @@ def shots(rows):
                     above = points(found.above(head.accuracies))
                     macs = f"{found.cost('executed') / 1e9:.1f} G"
                     yield (
-                        str(count), network, NAMES[form], found.mean().text(), above, macs,
+                        str(count),
+                        network,
+                        NAMES[form],
+                        found.mean().text(),
+                        above,
+                        macs,
                         str(len(found.facts)),
-                    )  # fmt: skip
+                    )
 
 
 @table("results.jsonl.xz")
@@ -213,9 +218,14 @@ def unknown(rows):
 @table("estimate.jsonl")
 def estimate(rows):
     yield (
-        "wrong labels", "tasks", "truth, %", "estimate, %", "mean distance", "interval covers the truth",
+        "wrong labels",
+        "tasks",
+        "truth, %",
+        "estimate, %",
+        "mean distance",
+        "interval covers the truth",
         "its width",
-    )  # fmt: skip
+    )
     for name, mine in (("none", chosen(rows, rate=0.0)), ("20 %", chosen(rows, rate=0.2)), ("both", rows)):
         tasks, truth, expected, _, distance, covered, width = figures(mine, partial(judged, "estimate"))
         yield name, tasks, truth, expected, distance, covered.replace("%", " %"), width

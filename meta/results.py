@@ -105,8 +105,7 @@ def _is_of_today(log: Path) -> bool:
 def _is_same(log: Path, again: Path) -> bool:
     """Whether `again` has rows of every run of the log of a study, with the same findings but for seconds."""
     old, new = (dict(map(_finding, rows_of(path))) for path in (log, again))
-    runs = ({run for run, _ in found} for found in (old, new))
-    return next(runs) == next(runs) and new.items() <= old.items()
+    return {run for run, _ in old} == {run for run, _ in new} and new.items() <= old.items()
 
 
 def _finding(row: dict) -> tuple[tuple[str, str], str]:
