@@ -172,6 +172,19 @@ def test_more_images_are_trained_for_longer(n_support, steps):
 
 
 @each(
+    "n_support, n_way, factor",
+    [(5, 5, 0.2), (20, 20, 0.2), (16, 4, 0.8), (25, 5, 1), (10, 2, 1), (100, 5, 1)],
+)
+def test_fewer_than_five_images_of_each_class_are_trained_at_lower_rates(n_support, n_way, factor):
+    def rates(task):
+        return np.array(tinytrain.recipe(NETWORK, None, Budget(10**4), task, 1.0).rates)
+
+    usual = rates(replace(TASK, n_support=25, n_way=5))
+    squares = (rates(replace(TASK, n_support=n_support, n_way=n_way)) / usual) ** 2
+    np.testing.assert_allclose(squares, factor)
+
+
+@each(
     "similarity, colours, turn, zoom",
     [(0.05, 1, 0, 1), (0.175, 1.25, 0.04375, 1.075), (0.25, 1.5, 0.0875, 1.15), (0.7, 1.5, 0.0875, 1.15)],
 )
