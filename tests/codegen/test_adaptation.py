@@ -148,7 +148,7 @@ def test_so_it_has_without_a_cache(head, optimizer, shots, tmp_path):
     quick(
         [
             ("cosine", "int8", 1, 1, True),
-            ("cosine", "float32", 1, 30, False),
+            ("cosine", "float32", 1, 67, False),
             ("lda", "float32", 1, 1, True),
             ("lda", "float32", 1, 10_000, True),  # cannot tell its classes apart: it has no limit
             ("lda", "int8", 2, 1, True),
@@ -164,9 +164,8 @@ def test_confidence_and_strangers_are_those_of_python(head, precision, shots, fa
     """Of one image of each class or so many that the limit lies between two; of steps that memorise."""
     network = {"float32": toynets.toy, "int8": int8nets.toy8}[precision]("headed")
     plan = plan_of(network, 2, shots, head, 200_000, 0.24, precision=precision, steps=14)
-    rates = tuple((faster * weight, faster * bias) for weight, bias in plan.recipe.rates)
-    plan = replace(plan, recipe=replace(plan.recipe, rates=rates))
-    _, want, got = compare(tmp_path, network, plan, COMPILERS[-1], images=3 if faster == 30 else 1)
+    plan = emitted.faster(plan, faster)
+    _, want, got = compare(tmp_path, network, plan, COMPILERS[-1], images=3 if faster == 67 else 1)
     states = {state for _, _, state, _ in want["verdicts"][not kept]}
     assert ("delta" in got) == kept and ("unknown" in states) == (faster < 10_000 or not kept)
 
@@ -179,8 +178,7 @@ def test_the_guard_decides_as_python_does(tmp_path):
     for name, seed, swaps, faster in (easy, wrong, hard, ("headed", 0, (0,), 10_000)):
         network, folder = toynets.toy(name), tmp_path / f"{name} {seed} {faster}"
         plan = plan_of(network, 2, 5, "lda", 60_000, 0.24, steps=4 if faster == 1 else 2)
-        rates = tuple((faster * weight, faster * bias) for weight, bias in plan.recipe.rates)
-        plan = replace(plan, recipe=replace(plan.recipe, rates=rates))
+        plan = emitted.faster(plan, faster)
         device = emit(folder, network, plan, seed=3)
         program, right = emitted.compiled(folder, COMPILERS[0]), emitted.classes_of(network, 2, 5, seed)
         for count in swaps:
