@@ -139,14 +139,9 @@ def shots(rows):
                     above = points(found.above(head.accuracies))
                     macs = f"{found.cost('executed') / 1e9:.1f} G"
                     yield (
-                        str(count),
-                        network,
-                        NAMES[form],
-                        found.mean().text(),
-                        above,
-                        macs,
+                        str(count), network, NAMES[form], found.mean().text(), above, macs,
                         str(len(found.facts)),
-                    )
+                    )  # fmt: skip
 
 
 @table("results.jsonl.xz")
@@ -218,14 +213,9 @@ def unknown(rows):
 @table("estimate.jsonl")
 def estimate(rows):
     yield (
-        "wrong labels",
-        "tasks",
-        "truth, %",
-        "estimate, %",
-        "mean distance",
-        "interval covers the truth",
+        "wrong labels", "tasks", "truth, %", "estimate, %", "mean distance", "interval covers the truth",
         "its width",
-    )
+    )  # fmt: skip
     for name, mine in (("none", chosen(rows, rate=0.0)), ("20 %", chosen(rows, rate=0.2)), ("both", rows)):
         tasks, truth, expected, _, distance, covered, width = figures(mine, partial(judged, "estimate"))
         yield name, tasks, truth, expected, distance, covered.replace("%", " %"), width
